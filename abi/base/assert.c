@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-_Noreturn void mbr_assert_failed(const char *expression, const char *file, int line)
+void mbr_assert_failed(const char *expression, const char *file, int line)
 {
     fprintf(stderr, "membrane: %s:%d: assertion failed: %s\n", file, line, expression);
     abort();
