@@ -1,0 +1,44 @@
+"""How a backend plugin is built: one shared object, `libmembrane-NAME.so`."""
+
+# A plugin has one visible symbol, its entry, which its own source marks. Nothing unwinds through
+# the boundary (no exception crosses it), so that no unwind table is needed.
+_COPTS = [
+    "-fvisibility=hidden",
+    "-fno-exceptions",
+    "-fno-unwind-tables",
+    "-fno-asynchronous-unwind-tables",
+]
+
+# Every symbol resolved at link time and bound at load time: a plugin that lacks a function is
+# refused when it is opened, not in the middle of a release. No `-z nodelete`: whether a plugin may
+# leave the process is the host's decision.
+_LINKOPTS = [
+    "-Wl,-z,noexecstack",
+    "-Wl,--no-undefined",
+    "-Wl,-z,now",
+]
+
+def membrane_plugin(name, srcs, deps = [], copts = [], linkopts = [], **kwargs):
+    """Builds `libmembrane-NAME.so`, the file that the loader's search finds for plugin NAME.
+
+    Args:
+      name: the plugin's short name, such as "host"; the target is `libmembrane-<name>.so`.
+      srcs: sources and private headers; the entry function and the ELF note must be here, because
+        an object that comes from `deps` alone is left out of a shared object unless something
+        refers to it.
+      deps: libraries, `//abi` for the contract.
+      copts: further compiler options.
+      linkopts: further linker options.
+      **kwargs: as for cc_binary (data, visibility, tags, ...).
+    """
+    if not srcs:
+        fail("membrane_plugin %s: srcs is empty, and the shared object would be too" % name)
+    native.cc_binary(
+        name = "libmembrane-%s.so" % name,
+        srcs = srcs,
+        copts = _COPTS + copts,
+        linkopts = _LINKOPTS + linkopts,
+        linkshared = 1,
+        deps = deps,
+        **kwargs
+    )
