@@ -1,0 +1,152 @@
+/* The governor: whether capacity may be taken, and the books. It knows no plugin, no device, no EP;
+ * it picks no victim and touches no byte (I13).
+ *
+ * The life of a byte, always of one holder of one authority:
+ *
+ *     free --grant--> granted --charge--> charged --refund--> free
+ *                        `--grant_return--> free
+ *     charged --transfer--> charged of another holder (one payer at any instant, never a refund and
+ *     a charge); charged bytes may be marked quarantined or retained and stay charged.
+ *
+ * Equations, checked by mbr_authority_audit when threads are at rest (I5, I6, I18):
+ *     claimed = credit + sum over holders (granted + charged)
+ *     claimed <= limit at every grant
+ *     over a lifetime: sum of granted = sum of grant_return + sum of charged by grant
+ *
+ * Hot path: a thread holds credit, bytes claimed from the authority and given to nobody, at most
+ * 1/64 of the limit over all threads. Before a refusal the slow path takes every thread's credit
+ * back and checks again, so that the limit is exact to the byte.
+ *
+ * Every call is any-thread and, except create and destroy, allocates nothing. */
+#ifndef MEMBRANE_GOVERNOR_H
+#define MEMBRANE_GOVERNOR_H
+
+#include "abi/base/seam.h"
+#include "membrane/budget.h"
+
+#include <stdbool.h>
+
+#define MBR_AUTHORITY_LIMIT_COUNT 64     /* authorities of one governor */
+#define MBR_HOLDER_LIMIT_COUNT 1024      /* holders of one authority */
+#define MBR_PROBE_INTERVAL_NS 1000000000 /* the measured limit is sampled at most this often */
+
+typedef struct mbr_governor mbr_governor;
+typedef struct mbr_authority mbr_authority;
+typedef struct mbr_holder mbr_holder;
+
+/* Measures the free bytes of the pool behind an authority; a seam. Answers false if unknown. */
+typedef struct mbr_probe {
+    bool (*free_bytes)(void *context, uint64_t *bytes);
+    void *context;
+} mbr_probe;
+
+/* Free host memory: the least of MemAvailable and every ancestor cgroup's headroom (limit - usage +
+ * reclaimable file pages), cgroup v1 and v2. `root` is prefixed to /proc and /sys paths; "" for the
+ * real ones. Source of the rule: exhaustion there is SIGKILL, never a status. */
+bool mbr_host_free_bytes(const char *root, uint64_t *bytes);
+extern const mbr_probe mbr_probe_host_memory;
+
+/* ---- Governor
+ * ------------------------------------------------------------------------------------ */
+typedef struct mbr_governor_options {
+    const mbr_heap *heap;   /* NULL: libc */
+    const mbr_clock *clock; /* NULL: monotonic */
+} mbr_governor_options;
+
+mbr_status mbr_governor_create(
+    const mbr_governor_options *options, mbr_governor **governor, mbr_error *error);
+/* MBR_IN_USE with counts while an authority lives. */
+mbr_status mbr_governor_destroy(mbr_governor *governor, mbr_error *error);
+
+/* ---- Authority
+ * ----------------------------------------------------------------------------------- */
+typedef struct mbr_authority_options {
+    const char *name;       /* unique in the governor, at most 47 bytes */
+    uint32_t tier;          /* MBR_TIER_… */
+    uint64_t limit_bytes;   /* UINT64_MAX: only the measured one */
+    const mbr_probe *probe; /* NULL: nothing is measured and limit_bytes must be finite */
+    uint64_t margin_bytes;  /* kept free of what the probe says */
+} mbr_authority_options;
+
+mbr_status mbr_authority_create(mbr_governor *governor, const mbr_authority_options *options,
+    mbr_authority **authority, mbr_error *error);
+/* MBR_IN_USE with counts while a holder lives. */
+mbr_status mbr_authority_destroy(mbr_authority *authority, mbr_error *error);
+uint64_t mbr_authority_id(const mbr_authority *authority);
+
+/* Sets the limit. Lowering revokes nothing: new claims are refused until claimed is below it.
+ * *over_bytes is what is claimed above it now. */
+mbr_status mbr_authority_set_limit(
+    mbr_authority *authority, uint64_t limit_bytes, uint64_t *over_bytes, mbr_error *error);
+
+/* Samples the probe if the last sample is old enough, or at once if `now`. */
+void mbr_authority_sample(mbr_authority *authority, bool now);
+
+/* A driver said out of memory although the books had room: the limit in force falls to what is
+ * claimed, until the next sample. */
+void mbr_authority_note_exhausted(mbr_authority *authority);
+
+/* A plugin's number was refused or clamped. */
+void mbr_authority_note_violation(mbr_authority *authority);
+
+/* Every thread's credit goes back to the pool: figures are then exact for a thread at rest. */
+void mbr_authority_collect_credit(mbr_authority *authority);
+
+void mbr_authority_figures_read(mbr_authority *authority, mbr_authority_figures *figures);
+/* Fills up to `capacity` lines in order of creation, sets *count to the number of holders. Each
+ * line's struct_size is set by the caller. */
+void mbr_authority_holders_read(
+    mbr_authority *authority, mbr_holder_figures *lines, uint32_t capacity, uint32_t *count);
+
+/* Recomputes every total from its entries. MBR_OK, or MBR_INTERNAL with the first equation that
+ * does not hold and both its sides in the text. Call it with threads at rest. */
+mbr_status mbr_authority_audit(mbr_authority *authority, mbr_error *error);
+
+/* ---- Holder -------------------------------------------------------------------------------------
+ */
+typedef struct mbr_holder_options {
+    const char *name;         /* at most 47 bytes */
+    uint32_t role;            /* MBR_ROLE_… */
+    uint64_t allowance_bytes; /* MBR_NO_ALLOWANCE: bounded by the authority alone */
+} mbr_holder_options;
+
+mbr_status mbr_holder_create(mbr_authority *authority, const mbr_holder_options *options,
+    mbr_holder **holder, mbr_error *error);
+/* MBR_IN_USE with figures while anything is granted, charged or mapped. */
+mbr_status mbr_holder_destroy(mbr_holder *holder, mbr_error *error);
+uint64_t mbr_holder_id(const mbr_holder *holder);
+mbr_authority *mbr_holder_authority(const mbr_holder *holder);
+void mbr_holder_figures_read(mbr_holder *holder, mbr_holder_figures *figures);
+
+/* ---- The books
+ * ------------------------------------------------------------------------------------ Amounts are
+ * exact bytes; 0 is allowed and does nothing. Passing more than the holder has granted or charged
+ * is the host's own bug (MBR_CHECK in the audit, not a status): the host clamps a plugin's numbers
+ * before it books them. */
+
+/* free -> granted. MBR_OVER_BUDGET changes no figure and fills *refusal (may be NULL). */
+mbr_status mbr_grant(mbr_holder *holder, uint64_t bytes, mbr_refusal *refusal);
+/* granted -> free. */
+void mbr_grant_return(mbr_holder *holder, uint64_t bytes);
+/* granted -> charged. */
+void mbr_charge(mbr_holder *holder, uint64_t bytes);
+/* charged -> free. */
+void mbr_refund(mbr_holder *holder, uint64_t bytes);
+/* charged of one holder -> charged of another of the same authority. Never fails; past the
+ * receiver's allowance it is oversubscribed. */
+void mbr_transfer(mbr_holder *from, mbr_holder *to, uint64_t bytes);
+/* -> charged, without a grant and even past the limit: bytes that the device gave already. */
+void mbr_record_committed(mbr_holder *holder, uint64_t bytes);
+
+/* The mapped axis follows map and unmap (I7). */
+void mbr_mapped_add(mbr_holder *holder, uint64_t bytes);
+void mbr_mapped_sub(mbr_holder *holder, uint64_t bytes);
+void mbr_mapped_transfer(mbr_holder *from, mbr_holder *to, uint64_t bytes);
+
+/* Marks of charged bytes; settling only removes the mark, a refund follows where it applies. */
+void mbr_quarantine(mbr_holder *holder, uint64_t bytes);
+void mbr_quarantine_settle(mbr_holder *holder, uint64_t bytes);
+void mbr_retain(mbr_holder *holder, uint64_t bytes);
+void mbr_retain_settle(mbr_holder *holder, uint64_t bytes);
+
+#endif
