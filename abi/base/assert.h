@@ -4,7 +4,8 @@
 #ifndef MEMBRANE_BASE_ASSERT_H
 #define MEMBRANE_BASE_ASSERT_H
 
-__attribute__((noreturn)) void mbr_assert_failed(const char *expression, const char *file, int line);
+__attribute__((noreturn)) void mbr_assert_failed(
+    const char *expression, const char *file, int line);
 
 #define MBR_CHECK(expression)                                                                      \
     ((expression) ? (void)0 : mbr_assert_failed(#expression, __FILE__, __LINE__))
