@@ -1,0 +1,105 @@
+/* One EP's device context: its state, its pins, its streams and lines, and its release queue.
+ *
+ * Nothing here knows what a release gives back: an entry is settled by its own function, with no
+ * lock held, exactly once, as released (every line value that covers it was reached) or as lost.
+ *
+ * Context states: active -> retiring -> terminated; active or retiring -> lost.
+ *   active      new pins, streams and entries are taken
+ *   retiring    releases go on, nothing new is pinned
+ *   lost        no call into the device any more; queued entries settle as lost
+ *   terminated  every pin is gone and the queue is empty
+ *
+ * An epoch is a run of entries behind one signal for each of their streams. It closes at 64
+ * entries, at 64 MiB, when an allocation finds no free bytes (mbr_context_reap), on poll, or 1 ms
+ * after its first entry. An entry is settled when the values of its own streams are reached. */
+#ifndef MEMBRANE_HOST_EP_CONTEXT_H
+#define MEMBRANE_HOST_EP_CONTEXT_H
+
+#include "abi/base/seam.h"
+#include "membrane/ep.h"
+
+#include <stdbool.h>
+
+#define MBR_EPOCH_ENTRY_COUNT 64
+#define MBR_EPOCH_BYTES (UINT64_C(64) << 20)
+#define MBR_EPOCH_AGE_NS 1000000
+#define MBR_CONTEXT_STREAM_COUNT 1024           /* open lines at once */
+#define MBR_REAP_PASS_BYTES (UINT64_C(1) << 30) /* destroying a large handle takes long (D32) */
+#define MBR_REAPER_BACKOFF_MAX_NS 100000000
+
+typedef struct mbr_context mbr_context;
+
+typedef enum mbr_settled {
+    MBR_SETTLED_RELEASED = 0, /* the device is done with it */
+    MBR_SETTLED_LOST,         /* nobody will ever know */
+} mbr_settled;
+
+/* Embedded in whatever waits for its release; owned by the caller, untouched by it from defer until
+ * settle. No allocation is made for an entry (I20). */
+typedef struct mbr_deferred {
+    struct mbr_deferred *next;
+    uint64_t bytes; /* set by the caller: what it will give back */
+    void (*settle)(struct mbr_deferred *entry, mbr_settled how); /* set by the caller */
+    uint64_t epoch_streams; /* the context's own: set of its epoch's streams */
+} mbr_deferred;
+
+typedef struct mbr_context_options {
+    const char *name;
+    const mbr_order_vtable *order;       /* copied; required */
+    const mbr_transfer_vtable *transfer; /* copied; NULL: fill and copy are MBR_UNSUPPORTED */
+    mbr_instance *instance;
+    uint32_t queue_entries; /* bound */
+    uint64_t queue_bytes;   /* bound; 0: none */
+    bool reaper;            /* run a thread of its own */
+    const mbr_heap *heap;
+    const mbr_clock *clock;
+} mbr_context_options;
+
+mbr_status mbr_context_create(
+    const mbr_context_options *options, mbr_context **context, mbr_error *error);
+/* Joins the reaper and closes the lines. The caller has drained it: MBR_IN_USE with counts while a
+ * pin or an entry is left. */
+mbr_status mbr_context_destroy(mbr_context *context, mbr_error *error);
+
+uint32_t mbr_context_state(const mbr_context *context); /* MBR_CONTEXT_… */
+mbr_status mbr_context_retire(mbr_context *context, mbr_error *error);
+void mbr_context_lose(mbr_context *context); /* settles every queued entry as lost */
+
+/* A pin keeps the context from terminating. Refused with MBR_BUSY unless active; any number. */
+mbr_status mbr_context_pin(mbr_context *context, mbr_error *error);
+void mbr_context_unpin(mbr_context *context);
+
+/* Stream ids rise and are never used again. id 0 is no stream. */
+mbr_status mbr_context_attach_stream(
+    mbr_context *context, mbr_native native, uint64_t *stream_id, mbr_error *error);
+mbr_status mbr_context_detach_stream(mbr_context *context, uint64_t stream_id, mbr_error *error);
+bool mbr_context_knows_stream(mbr_context *context, uint64_t stream_id);
+
+/* Queues an entry behind all work submitted so far to the streams (stream_count of them, no id 0;
+ * an entry with none is settled at the next reap). Detached and unknown ids are MBR_UNKNOWN_OBJECT.
+ * MBR_QUEUE_FULL, MBR_BUSY (terminated) and MBR_DEVICE_LOST hand the entry back untouched. Settles
+ * nothing itself. */
+mbr_status mbr_context_defer(mbr_context *context, const uint64_t *stream_ids,
+    uint32_t stream_count, mbr_deferred *entry, mbr_error *error);
+
+/* Closes the open epoch if it is due (at once if `now`), asks the lines and settles what is done,
+ * up to MBR_REAP_PASS_BYTES. Returns the bytes settled. Called on allocation, poll and by the
+ * reaper. */
+uint64_t mbr_context_reap(mbr_context *context, bool now);
+
+/* Closes the epoch and waits until every entry queued before the call is settled. MBR_TIMED_OUT. */
+mbr_status mbr_context_drain(mbr_context *context, uint64_t deadline_ns, mbr_error *error);
+
+/* Waits until all work submitted so far to a stream is done; never elided (host.md, teardown). */
+mbr_status mbr_context_synchronize(
+    mbr_context *context, uint64_t stream_id, uint64_t deadline_ns, mbr_error *error);
+
+/* Enqueued on a stream. MBR_UNSUPPORTED without a transfer table; MBR_UNKNOWN_OBJECT. */
+mbr_status mbr_context_fill(mbr_context *context, uint64_t stream_id, uint64_t address,
+    uint8_t value, uint64_t bytes, mbr_error *error);
+mbr_status mbr_context_copy(mbr_context *context, uint64_t stream_id, uint64_t to_address,
+    uint64_t from_address, uint64_t bytes, mbr_error *error);
+
+void mbr_context_read(mbr_context *context, mbr_ep_figures *figures);
+
+#endif
