@@ -82,8 +82,9 @@ typedef struct mbr_stats_request {
     uint32_t reserved_0;
 } mbr_stats_request;
 
-#define MBR_UNKNOWN_BYTES UINT64_MAX /* a figure that the mechanism cannot tell; never 0 instead   \
-                                      */
+#define MBR_UNKNOWN_BYTES                                                                          \
+    UINT64_MAX /* a figure that the mechanism cannot tell; never 0 instead                         \
+                */
 
 typedef struct mbr_mechanism_stats {
     uint32_t struct_size;
