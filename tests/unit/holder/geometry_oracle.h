@@ -1,0 +1,155 @@
+// The oracle of the KV arithmetic: it walks memory in the order that a layout's name spells and
+// writes down where every row of every head lies. It knows no stride, no closed form and none of
+// the product's code; it is meant to be slow and obvious.
+#ifndef MEMBRANE_TESTS_UNIT_HOLDER_GEOMETRY_ORACLE_H
+#define MEMBRANE_TESTS_UNIT_HOLDER_GEOMETRY_ORACLE_H
+
+extern "C" {
+#include "host/holder/geometry/layout.h"
+}
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <ostream>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace oracle
+{
+
+struct Row {
+    uint64_t layer, plane, head, token;
+    uint64_t offset, bytes; // dim * element bytes, contiguous
+};
+
+// What a test draws at random and hands to both sides.
+struct World {
+    mbr_layer_group group;
+    mbr_layout_request request;
+};
+
+inline std::ostream &operator<<(std::ostream &out, const World &world)
+{
+    const auto &g = world.group;
+    const auto &r = world.request;
+    return out << mbr_layout_name(r.kind) << " layers " << g.layers << " heads " << g.heads
+               << " dim " << g.dim << " bytes " << g.element_bytes << " planes " << g.planes
+               << " window " << g.window_tokens << " | max_tokens " << r.max_tokens << " granule "
+               << r.granule_bytes << " W " << r.window_tokens << " stride "
+               << r.fragment_stride_bytes;
+}
+
+inline uint64_t HeadBytes(const mbr_layer_group &g)
+{
+    return static_cast<uint64_t>(g.dim) * g.element_bytes;
+}
+
+// Every row of the reservation. `window_tokens` is W for window-major (the default resolved).
+inline std::vector<Row> Rows(const World &world, uint64_t window_tokens)
+{
+    const auto &g = world.group;
+    const auto &r = world.request;
+    std::vector<Row> rows;
+    uint64_t at = 0;
+    auto put = [&](uint64_t layer, uint64_t plane, uint64_t head, uint64_t token) {
+        if (token < r.max_tokens)
+            rows.push_back({layer, plane, head, token, at, HeadBytes(g)});
+        at += HeadBytes(g);
+    };
+    auto next_fragment = [&](uint64_t base) {
+        if (r.fragment_stride_bytes != 0)
+            at = base + r.fragment_stride_bytes;
+    };
+    switch (r.kind) {
+    case MBR_LAYOUT_HEAD_MAJOR:
+        for (uint64_t l = 0; l < g.layers; l++)
+            for (uint64_t p = 0; p < g.planes; p++)
+                for (uint64_t h = 0; h < g.heads; h++) {
+                    uint64_t base = at;
+                    for (uint64_t t = 0; t < r.max_tokens; t++)
+                        put(l, p, h, t);
+                    next_fragment(base);
+                }
+        break;
+    case MBR_LAYOUT_SEQ_MAJOR:
+        for (uint64_t l = 0; l < g.layers; l++)
+            for (uint64_t p = 0; p < g.planes; p++) {
+                uint64_t base = at;
+                for (uint64_t t = 0; t < r.max_tokens; t++)
+                    for (uint64_t h = 0; h < g.heads; h++)
+                        put(l, p, h, t);
+                next_fragment(base);
+            }
+        break;
+    case MBR_LAYOUT_TOKEN_MAJOR:
+        for (uint64_t t = 0; t < r.max_tokens; t++)
+            for (uint64_t l = 0; l < g.layers; l++)
+                for (uint64_t p = 0; p < g.planes; p++)
+                    for (uint64_t h = 0; h < g.heads; h++)
+                        put(l, p, h, t);
+        break;
+    default:
+        for (uint64_t w = 0; w < r.max_tokens; w += window_tokens) {
+            for (uint64_t l = 0; l < g.layers; l++)
+                for (uint64_t p = 0; p < g.planes; p++)
+                    for (uint64_t t = w; t < w + window_tokens; t++)
+                        for (uint64_t h = 0; h < g.heads; h++)
+                            put(l, p, h, t);
+            while (at % r.granule_bytes != 0)
+                at++;
+        }
+    }
+    return rows;
+}
+
+// A random small world: odd rows, odd granules, unaligned fragments, sliding windows.
+class Generator
+{
+  public:
+    explicit Generator(uint64_t seed) : random_(seed) {}
+
+    uint64_t Between(uint64_t low, uint64_t high) { return low + random_() % (high - low + 1); }
+
+    World Next(int kind)
+    {
+        World world = {};
+        world.group.layers = static_cast<uint32_t>(Between(1, 3));
+        world.group.heads = static_cast<uint32_t>(Between(1, 3));
+        world.group.dim = static_cast<uint32_t>(Between(1, 7));
+        world.group.element_bytes = static_cast<uint32_t>(Between(1, 4));
+        world.group.planes = static_cast<uint32_t>(Between(1, 2));
+        world.group.window_tokens = Between(0, 2) == 0 ? Between(1, 40) : 0;
+        world.request.kind = static_cast<mbr_layout_kind>(kind);
+        world.request.max_tokens = Between(1, 70);
+        world.request.granule_bytes = Between(1, 3) == 1 ? Between(1, 9) : Between(10, 400);
+        if (Between(0, 1) == 0)
+            world.request.window_tokens = Between(1, 20);
+        if (Between(0, 1) == 0 && kind <= MBR_LAYOUT_SEQ_MAJOR) {
+            uint64_t row = HeadBytes(world.group);
+            if (kind == MBR_LAYOUT_SEQ_MAJOR)
+                row *= world.group.heads;
+            world.request.fragment_stride_bytes =
+                world.request.max_tokens * row + world.group.element_bytes * Between(0, 300);
+        }
+        return world;
+    }
+
+  private:
+    std::mt19937_64 random_;
+};
+
+// One seed a process, printed so that a failure can be replayed.
+inline uint64_t Seed()
+{
+    const char *text = std::getenv("MEMBRANE_SEED");
+    uint64_t seed = text != nullptr ? std::strtoull(text, nullptr, 0) : 20240611;
+    std::printf("replay with MEMBRANE_SEED=%llu\n", static_cast<unsigned long long>(seed));
+    return seed;
+}
+
+} // namespace oracle
+
+#endif
