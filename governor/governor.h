@@ -135,6 +135,9 @@ void mbr_refund(mbr_holder *holder, uint64_t bytes);
 /* charged of one holder -> charged of another of the same authority. Never fails; past the
  * receiver's allowance it is oversubscribed. */
 void mbr_transfer(mbr_holder *from, mbr_holder *to, uint64_t bytes);
+/* The same, but refused with MBR_OVER_BUDGET (MBR_REFUSED_ALLOWANCE) where it would pass the
+ * receiver's allowance; a refusal changes no figure. */
+mbr_status mbr_try_transfer(mbr_holder *from, mbr_holder *to, uint64_t bytes, mbr_refusal *refusal);
 /* -> charged, without a grant and even past the limit: bytes that the device gave already. */
 void mbr_record_committed(mbr_holder *holder, uint64_t bytes);
 

@@ -23,9 +23,13 @@ typedef struct mbr_growth {
     uint64_t divisor;
 } mbr_growth;
 
+#define MBR_RANGE_UNPARKED                                                                         \
+    65536 /* optional: prefer addresses with nothing parked, as for a range that                   \
+           * a prefix will be mapped into */
+
 typedef struct mbr_range_reserve_request {
     uint32_t struct_size;
-    uint32_t flags; /* none defined */
+    uint32_t flags; /* MBR_RANGE_… */
     mbr_binding_handle binding;
     uint64_t bytes;       /* addresses; rounded up to a whole unit */
     uint64_t align_bytes; /* 0: the granule */

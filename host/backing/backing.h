@@ -1,0 +1,164 @@
+/* Backing: the policy above the primitives, written once for every plugin. Extents by offset, the
+ * pool of unmapped extents, ranges that stay mapped after their release (parked), exact plans, the
+ * grow transaction with its undo, prefixes, spans for the slabs above.
+ *
+ * One backing stands for one mechanism bound under one authority; its cache holder pays for
+ * whatever is kept for reuse. Every extent has exactly one payer at any instant: a holder, the
+ * cache, or a mark of quarantine on one of them.
+ *
+ *     owned bytes of the backing = sum over its extents and eager spans of what each owns
+ *     charged by payers          = owned                                          (I5, at rest)
+ *     mapped bytes               = sum over slots that hold an extent of its size
+ *
+ * Locking: one lock of the backing guards all lists and records. No slot of a plugin and no
+ * callback is called under it: a range that is being edited is marked busy meanwhile, and other
+ * edits of that range wait. */
+#ifndef MEMBRANE_HOST_BACKING_BACKING_H
+#define MEMBRANE_HOST_BACKING_BACKING_H
+
+#include "abi/base/seam.h"
+#include "abi/base/state.h"
+#include "governor/governor.h"
+#include "host/backing/port.h"
+#include "host/ep/context.h"
+#include "membrane/range.h"
+
+typedef struct mbr_backing mbr_backing;
+typedef struct mbr_range mbr_range;
+typedef struct mbr_prefix mbr_prefix;
+
+/* Extent states. held: unmapped, kept by a prefix alone. */
+typedef enum mbr_extent_state {
+    MBR_EXTENT_POOLED = 0,
+    MBR_EXTENT_MAPPED,
+    MBR_EXTENT_SHARED,
+    MBR_EXTENT_PARKED,
+    MBR_EXTENT_HELD,
+    MBR_EXTENT_QUARANTINED,
+    MBR_EXTENT_RETAINED,
+    MBR_EXTENT_DESTROYED,
+    MBR_EXTENT_STATE_COUNT
+} mbr_extent_state;
+
+extern const mbr_state_table mbr_extent_states;
+
+typedef struct mbr_backing_options {
+    mbr_port *port;           /* outlives the backing */
+    mbr_authority *authority; /* pays for the cache */
+    const char *name;         /* of the cache holder */
+    uint64_t keep_bytes;      /* cached bytes above it go back to the system on release */
+    const mbr_heap *heap;
+} mbr_backing_options;
+
+mbr_status mbr_backing_create(
+    const mbr_backing_options *options, mbr_backing **backing, mbr_error *error);
+/* Gives every cache back. MBR_IN_USE with counts while a range, prefix or span is out; MBR_RESIDUAL
+ * with counts if something cannot be given back: it is then leaked on purpose. */
+mbr_status mbr_backing_destroy(mbr_backing *backing, mbr_error *error);
+
+mbr_holder *mbr_backing_cache(mbr_backing *backing);
+mbr_port *mbr_backing_port(mbr_backing *backing);
+void mbr_backing_set_keep(mbr_backing *backing, uint64_t keep_bytes);
+
+/* Gives pooled, then parked extents back to the system, coldest first, until at most keep_bytes are
+ * cached. Returns the bytes released. */
+uint64_t mbr_backing_trim(mbr_backing *backing, uint64_t keep_bytes);
+/* The same by amount: what a refused grant is short of. */
+uint64_t mbr_backing_evict(mbr_backing *backing, uint64_t bytes);
+
+typedef struct mbr_backing_figures {
+    uint64_t pooled_bytes, parked_bytes, held_bytes, span_bytes;
+    uint64_t extent_count, range_count, cached_range_count, prefix_count;
+    uint64_t quarantined_count, retained_bytes;
+} mbr_backing_figures;
+
+void mbr_backing_read(mbr_backing *backing, mbr_backing_figures *figures);
+/* Recomputes the equations above from the records. */
+mbr_status mbr_backing_audit(mbr_backing *backing, mbr_error *error);
+
+/* ---- Ranges
+ * ---------------------------------------------------------------------------------------- */
+typedef struct mbr_range_options {
+    mbr_context *context; /* pinned until the range is gone */
+    uint32_t isolation_group;
+    uint32_t flags; /* MBR_RANGE_… of membrane/range.h */
+    uint64_t bytes;
+    uint64_t align_bytes;
+    mbr_growth growth;
+    uint64_t handle; /* the client's, for reports */
+} mbr_range_options;
+
+mbr_status mbr_backing_reserve(
+    mbr_backing *backing, const mbr_range_options *options, mbr_range **range, mbr_error *error);
+uint64_t mbr_range_address(const mbr_range *range);
+uint64_t mbr_range_bytes(const mbr_range *range);
+mbr_backing *mbr_range_backing(const mbr_range *range);
+mbr_context *mbr_range_context(const mbr_range *range);
+/* True if [0, end) is committed: one load and one comparison (H7). Any thread. */
+bool mbr_range_is_committed_to(const mbr_range *range, uint64_t end_bytes);
+void mbr_range_figures_read(mbr_range *range, mbr_range_figures *figures);
+
+typedef struct mbr_range_part {
+    mbr_range *range;
+    uint64_t offset_bytes;
+    uint64_t bytes;
+} mbr_range_part;
+
+typedef struct mbr_grow_options {
+    mbr_holder *holder;
+    uint64_t stream_id; /* of the ranges' context; 0: no fill can be enqueued */
+    uint32_t flags;     /* MBR_GROW_… */
+    const mbr_range_part *parts;
+    uint32_t part_count;
+    mbr_status (*publish)(void *context);
+    void *publish_context;
+    mbr_refusal *refusal;
+} mbr_grow_options;
+
+/* All parts or none; every range of one backing. */
+mbr_status mbr_backing_grow(mbr_backing *backing, const mbr_grow_options *options,
+    mbr_range_grow_result *result, mbr_error *error);
+
+/* Streams are ids of the range's context; now: the caller proves quiescence. */
+mbr_status mbr_range_give_back(mbr_range *range, uint64_t offset_bytes, uint64_t bytes, bool now,
+    const uint64_t *stream_ids, uint32_t stream_count, mbr_range_decommit_result *result,
+    mbr_error *error);
+
+/* The range is the backing's from now on and must not be used again. On failure (MBR_QUEUE_FULL) it
+ * still is the caller's. gone() is called once it is parked or given back, with no lock held. */
+mbr_status mbr_range_end(mbr_range *range, bool now, const uint64_t *stream_ids,
+    uint32_t stream_count, mbr_error *error);
+
+/* ---- Prefixes
+ * -------------------------------------------------------------------------------------- */
+mbr_status mbr_backing_make_prefix(mbr_backing *backing, const mbr_range_part *parts,
+    uint32_t part_count, mbr_holder *holder, mbr_prefix **prefix, mbr_prefix_result *result,
+    mbr_error *error);
+mbr_status mbr_prefix_map_into(mbr_prefix *prefix, mbr_range *const *targets, uint32_t target_count,
+    const uint64_t *limit_bytes, mbr_holder *holder, mbr_prefix_attach_result *result,
+    mbr_error *error);
+void mbr_prefix_end(mbr_prefix *prefix);
+mbr_backing *mbr_prefix_backing(const mbr_prefix *prefix);
+void mbr_prefix_figures_read(mbr_prefix *prefix, mbr_prefix_figures *figures);
+
+/* ---- Spans: contiguous memory for slabs and large allocations
+ * ---------------------------------------- */
+/* Paid by the cache from take to give. With `virtual` a span is a range with one part committed;
+ * without it, one allocation of the plugin. */
+typedef struct mbr_span {
+    uint64_t address;
+    uint64_t bytes;       /* usable */
+    uint64_t owned_bytes; /* charged to the cache holder */
+    uint32_t content;     /* MBR_CONTENT_… */
+    uint32_t isolation_group;
+    mbr_range *range;       /* NULL: eager */
+    uint64_t allocation_id; /* eager: the port's */
+} mbr_span;
+
+mbr_status mbr_backing_take_span(mbr_backing *backing, mbr_context *context, uint64_t stream_id,
+    uint32_t isolation_group, uint64_t bytes, uint64_t align_bytes, mbr_span *span,
+    mbr_refusal *refusal, mbr_error *error);
+/* Nobody touches it any more. What cannot be given back is quarantined and counted. */
+void mbr_backing_give_span(mbr_backing *backing, mbr_span *span);
+
+#endif

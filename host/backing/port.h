@@ -1,0 +1,71 @@
+/* The port: the only place of the host that calls a mechanism's allocator, virtual and shared
+ * slots. It gives the objects their ids, checks every outcome against the contract's table, clamps
+ * the plugin's numbers (rule 24), counts calls, bytes and violations. It decides nothing.
+ *
+ * Every call is any-thread; serial slots are serialized by the backing's busy marks. No lock of
+ * ours is held (asserted). */
+#ifndef MEMBRANE_HOST_BACKING_PORT_H
+#define MEMBRANE_HOST_BACKING_PORT_H
+
+#include "host/loader/loader.h"
+
+typedef struct mbr_port mbr_port;
+
+/* What a mutating slot did, after validation. With a failure, residual_… is what is left: all of
+ * the object's bytes if the outcome was QUARANTINED or illegal. */
+typedef struct mbr_answer {
+    mbr_status status;
+    bool quarantined;
+    uint32_t content;
+    uint32_t granted_flags;
+    uint64_t id; /* the object's, rising, never reused */
+    uint64_t address;
+    uint64_t owned_bytes;  /* newly owned, or residual after a failure */
+    uint64_t mapped_bytes; /* newly mapped, or residual after a failure */
+    uint64_t gone_bytes;   /* unmapped or released */
+} mbr_answer;
+
+/* The mechanism is copied in; mbr_port_close gives it back to the loader. */
+mbr_status mbr_port_create(
+    const mbr_mechanism *mechanism, const mbr_heap *heap, mbr_port **port, mbr_error *error);
+/* MBR_IN_USE with both tallies while anything lives. */
+mbr_status mbr_port_close(mbr_port *port, mbr_error *error);
+const mbr_mechanism *mbr_port_mechanism(const mbr_port *port);
+
+mbr_status mbr_port_reserve(
+    mbr_port *port, uint64_t bytes, uint64_t align_bytes, mbr_answer *answer, mbr_error *error);
+mbr_status mbr_port_unreserve(
+    mbr_port *port, uint64_t reservation_id, uint64_t bytes, mbr_error *error);
+mbr_status mbr_port_extent_create(mbr_port *port, uint64_t bytes, uint64_t max_owned_bytes,
+    uint32_t flags, mbr_answer *answer, mbr_error *error);
+mbr_status mbr_port_extent_destroy(
+    mbr_port *port, uint64_t extent_id, uint64_t owned_bytes, mbr_answer *answer, mbr_error *error);
+mbr_status mbr_port_map(mbr_port *port, uint64_t reservation_id, uint64_t offset_bytes,
+    uint64_t extent_id, uint64_t bytes, mbr_answer *answer, mbr_error *error);
+/* Retries a bounded number of times where the mechanism says that protect may fail spuriously. */
+mbr_status mbr_port_protect(mbr_port *port, uint64_t reservation_id, uint64_t offset_bytes,
+    uint64_t bytes, uint32_t access, mbr_error *error);
+mbr_status mbr_port_map_shared(mbr_port *port, uint64_t reservation_id, uint64_t offset_bytes,
+    uint64_t extent_id, uint64_t bytes, uint32_t access, mbr_answer *answer, mbr_error *error);
+mbr_status mbr_port_unmap(mbr_port *port, uint64_t reservation_id, uint64_t offset_bytes,
+    uint64_t bytes, mbr_answer *answer, mbr_error *error);
+mbr_status mbr_port_allocate(mbr_port *port, uint64_t bytes, uint64_t align_bytes,
+    uint64_t max_owned_bytes, uint32_t flags, mbr_answer *answer, mbr_error *error);
+mbr_status mbr_port_release(mbr_port *port, uint64_t allocation_id, uint64_t address,
+    uint64_t owned_bytes, mbr_answer *answer, mbr_error *error);
+
+/* Moving numbers of the plugin; false if it cannot tell. */
+bool mbr_port_stats(mbr_port *port, mbr_mechanism_stats *stats);
+
+typedef struct mbr_port_figures {
+    uint64_t owned_bytes, mapped_bytes, reserved_bytes; /* the host's own count */
+    uint64_t reservation_count, extent_count, mapping_count, allocation_count;
+    uint64_t call_count, violation_count;
+} mbr_port_figures;
+
+void mbr_port_read(const mbr_port *port, mbr_port_figures *figures);
+/* Compares the host's counts with the plugin's report and stats: MBR_CONTRACT_BROKEN and the first
+ * class that differs. */
+mbr_status mbr_port_audit(mbr_port *port, mbr_error *error);
+
+#endif
