@@ -59,8 +59,8 @@ void mbr_lock_take(mbr_lock *lock) MBR_THREAD_ANNOTATION(no_thread_safety_analys
 
 void mbr_lock_drop(mbr_lock *lock) MBR_THREAD_ANNOTATION(no_thread_safety_analysis)
 {
+    note_dropped(lock->rank); /* first: what this thread does not hold is not unlocked */
     MBR_CHECK(pthread_mutex_unlock(&lock->mutex) == 0);
-    note_dropped(lock->rank);
 }
 
 void mbr_condition_init(mbr_condition *condition)
