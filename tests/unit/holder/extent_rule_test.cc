@@ -7,6 +7,7 @@ extern "C" {
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <initializer_list>
 #include <limits>
 #include <random>
 #include <vector>
@@ -72,8 +73,8 @@ uint64_t Seed()
 
 TEST(ExtentRule, Growing_EqualsItsEquation)
 {
-    for (uint64_t divisor : {1, 2, 3, 10, 16, 17})
-        for (uint64_t max : {1, 6, 7, 12, 13, 48, 96, 100, 4000})
+    for (uint64_t divisor : std::initializer_list<uint64_t>{1, 2, 3, 10, 16, 17})
+        for (uint64_t max : std::initializer_list<uint64_t>{1, 6, 7, 12, 13, 48, 96, 100, 4000})
             ExpectEqualsWalk({1, 6, max, divisor}, 6000);
 }
 
