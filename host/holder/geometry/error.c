@@ -37,3 +37,15 @@ mbr_geometry_status mbr_geometry_refuse(mbr_geometry_error *error, mbr_geometry_
     va_end(arguments);
     return status;
 }
+
+const char *mbr_geometry_format_bytes(char *out, uint64_t room, uint64_t bytes)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    uint32_t unit = 0;
+    while (bytes != 0 && bytes % 1024 == 0 && unit < 4) {
+        bytes /= 1024;
+        unit++;
+    }
+    snprintf(out, room, "%lu %s", bytes, units[unit]);
+    return out;
+}

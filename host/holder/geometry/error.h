@@ -40,4 +40,8 @@ void mbr_geometry_error_clear(mbr_geometry_error *error);
 /* Copies `text` into out[room] on one line: control characters become '?', a longer text is cut. */
 void mbr_geometry_copy_printable(char *out, uint64_t room, const char *text, uint64_t length);
 
+/* Writes `bytes` exactly, in the largest unit that divides it ("2 MiB", "2560 B"), and returns out.
+ */
+const char *mbr_geometry_format_bytes(char *out, uint64_t room, uint64_t bytes);
+
 #endif

@@ -10,9 +10,10 @@
 #include <string.h>
 
 #define WASTE_PARTS MBR_LAYOUT_WINDOW_WASTE_PARTS
+#define BYTES_MAX MBR_LAYOUT_BYTES_MAX
 
 static const char *const reservation_overflows =
-    "makes a reservation of more than 2^64 - 1 bytes; up to";
+    "makes a reservation of more than 2^62 bytes; up to";
 
 static const char *const names[MBR_LAYOUT_COUNT] = {
     [MBR_LAYOUT_HEAD_MAJOR] = "head-major",
@@ -112,17 +113,18 @@ static mbr_geometry_status init_windows(
     if (window_tokens == 0)
         window_tokens = mbr_layout_default_window(token_bytes, granule);
     uint64_t bytes;
-    if (!mbr_mul(window_tokens, token_bytes, &bytes) || !mbr_align_up(bytes, granule, &bytes))
+    if (!mbr_mul(window_tokens, token_bytes, &bytes) || !mbr_align_up(bytes, granule, &bytes) ||
+        bytes > BYTES_MAX)
         return refuse(error, MBR_GEOMETRY_OVERFLOW, "window", window_tokens,
-            mbr_align_down(UINT64_MAX, granule) / token_bytes,
-            "tokens have more than 2^64 - 1 bytes; up to");
+            mbr_align_down(BYTES_MAX, granule) / token_bytes,
+            "tokens have more than 2^62 bytes; up to");
     layout->window_tokens = window_tokens;
     layout->window_bytes = bytes;
     layout->fragment_stride_bytes = window_tokens * layout->row_bytes;
     uint64_t windows = divide_up(layout->max_tokens, window_tokens);
-    if (!mbr_mul(windows, bytes, &layout->span_bytes))
+    if (!mbr_mul(windows, bytes, &layout->span_bytes) || layout->span_bytes > BYTES_MAX)
         return refuse(error, MBR_GEOMETRY_OVERFLOW, "max-tokens", layout->max_tokens,
-            UINT64_MAX / bytes * window_tokens, reservation_overflows);
+            BYTES_MAX / bytes * window_tokens, reservation_overflows);
     return MBR_GEOMETRY_OK;
 }
 
@@ -131,9 +133,9 @@ static mbr_geometry_status init_spans(
 {
     uint64_t fragment, all;
     if (!mbr_mul(layout->max_tokens, layout->row_bytes, &fragment) ||
-        !mbr_mul(layout->fragments, fragment, &all))
+        !mbr_mul(layout->fragments, fragment, &all) || all > BYTES_MAX)
         return refuse(error, MBR_GEOMETRY_OVERFLOW, "max-tokens", layout->max_tokens,
-            UINT64_MAX / mbr_layer_group_token_bytes(&layout->group), reservation_overflows);
+            BYTES_MAX / mbr_layer_group_token_bytes(&layout->group), reservation_overflows);
     if (stride == 0 || layout->kind == MBR_LAYOUT_TOKEN_MAJOR)
         stride = fragment;
     uint64_t element = layout->group.element_bytes;
@@ -143,9 +145,9 @@ static mbr_geometry_status init_spans(
     if (stride % element != 0)
         return refuse(error, MBR_GEOMETRY_NOT_DIVISIBLE, "fragment-stride", stride,
             mbr_align_down(stride, element), "is not a whole number of elements;");
-    if (!mbr_mul(layout->fragments, stride, &all))
+    if (!mbr_mul(layout->fragments, stride, &all) || all > BYTES_MAX)
         return refuse(error, MBR_GEOMETRY_OVERFLOW, "fragment-stride", stride,
-            mbr_align_down(UINT64_MAX / layout->fragments, element), reservation_overflows);
+            mbr_align_down(BYTES_MAX / layout->fragments, element), reservation_overflows);
     layout->fragment_stride_bytes = stride;
     layout->span_bytes = all - stride + fragment;
     return MBR_GEOMETRY_OK;
@@ -186,6 +188,9 @@ mbr_geometry_status mbr_layout_init(mbr_layout *layout, const mbr_layer_group *g
     if (request->granule_bytes == 0)
         return refuse(error, MBR_GEOMETRY_OUT_OF_RANGE, "granule", 0, 1,
             "is no size; the mechanism's granule, at least");
+    if (request->granule_bytes > BYTES_MAX)
+        return refuse(error, MBR_GEOMETRY_OUT_OF_RANGE, "granule", request->granule_bytes,
+            BYTES_MAX, "is larger than any device; up to");
     if (request->max_tokens == 0)
         return refuse(
             error, MBR_GEOMETRY_OUT_OF_RANGE, "max-tokens", 0, 1, "leaves no room; at least");
@@ -212,7 +217,7 @@ bool mbr_layout_is_valid(const mbr_layout *layout)
     bool windowed = layout->kind == MBR_LAYOUT_WINDOW_MAJOR;
     uint64_t token_bytes = mbr_layer_group_token_bytes(&layout->group);
     if (layout->kind >= MBR_LAYOUT_COUNT || !mbr_layer_group_is_valid(&layout->group) ||
-        layout->max_tokens == 0 || layout->granule_bytes == 0 ||
+        layout->max_tokens == 0 || layout->granule_bytes == 0 || layout->span_bytes > BYTES_MAX ||
         layout->fragments * layout->row_bytes != token_bytes ||
         (layout->window_tokens != 0) != windowed)
         return false;

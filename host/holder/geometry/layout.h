@@ -23,6 +23,10 @@ typedef enum mbr_layout_kind {
 #define MBR_LAYOUT_WINDOW_TOKENS_MIN 16
 #define MBR_LAYOUT_WINDOW_WASTE_PARTS 100
 
+/* No reservation, window, granule or extent is larger. Rounding any of them up to whole extents
+ * then never overflows. */
+#define MBR_LAYOUT_BYTES_MAX (UINT64_C(1) << 62)
+
 typedef struct mbr_byte_range {
     uint64_t start; /* bytes */
     uint64_t end;   /* exclusive; equal to start: empty */
@@ -49,7 +53,7 @@ typedef struct mbr_layout_strides {
 typedef struct mbr_layout_request {
     mbr_layout_kind kind;
     uint64_t max_tokens;            /* room of the reservation, at least 1 */
-    uint64_t granule_bytes;         /* of the mechanism, at least 1, any number */
+    uint64_t granule_bytes;         /* of the mechanism, 1 to MBR_LAYOUT_BYTES_MAX */
     uint64_t window_tokens;         /* window-major; 0: the default W. Ignored elsewhere */
     uint64_t fragment_stride_bytes; /* head-major and seq-major: from one fragment's base to the
                                        next; 0: packed (max_tokens * c). Ignored elsewhere */
@@ -85,8 +89,8 @@ const char *mbr_layout_name(mbr_layout_kind kind);
 mbr_geometry_status mbr_layout_parse(
     const char *text, mbr_layout_kind *kind, mbr_geometry_error *error);
 
-/* Lays `group` out. Refused: a size of 0, a stride below a fragment, and a reservation that does
- * not fit 2^64 - 1 bytes (the error says how many tokens would). On a refusal *layout is zero. */
+/* Lays `group` out. Refused: a size of 0, a stride below a fragment, and anything larger than
+ * MBR_LAYOUT_BYTES_MAX (the error says which figure would fit). On a refusal *layout is zero. */
 mbr_geometry_status mbr_layout_init(mbr_layout *layout, const mbr_layer_group *group,
     const mbr_layout_request *request, mbr_geometry_error *error);
 

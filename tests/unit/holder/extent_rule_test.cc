@@ -1,16 +1,12 @@
 // The extent rule against a literal walk of its equation: one boundary after another, every power
 // of two tried at each. The walk shares no code and no closed form with the rule.
-extern "C" {
-#include "host/backing/extent_rule.h"
-}
+#include "tests/unit/holder/extent_oracle.h"
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <initializer_list>
 #include <limits>
 #include <random>
-#include <vector>
 
 namespace
 {
@@ -18,37 +14,13 @@ namespace
 constexpr uint64_t kMiB = UINT64_C(1) << 20;
 constexpr uint64_t kHighest = std::numeric_limits<uint64_t>::max();
 
-// size_at(o) read off the header's equation.
-uint64_t OracleSizeAt(const mbr_extent_rule &rule, uint64_t boundary)
-{
-    uint64_t best = rule.unit_bytes;
-    if (rule.divisor == 0)
-        return best;
-    for (uint64_t size = rule.unit_bytes; size <= rule.max_bytes; size *= 2) {
-        if (size <= boundary / rule.divisor && boundary % size == 0 && size > best)
-            best = size;
-        if (size > kHighest / 2)
-            break;
-    }
-    return best;
-}
-
-// The boundaries of [0, bytes) and the first one at or after `bytes`.
-std::vector<uint64_t> OracleBoundaries(const mbr_extent_rule &rule, uint64_t bytes)
-{
-    std::vector<uint64_t> boundaries = {0};
-    while (boundaries.back() < bytes)
-        boundaries.push_back(boundaries.back() + OracleSizeAt(rule, boundaries.back()));
-    return boundaries;
-}
-
 // Compares every function of the rule with the walk, at every offset of [0, bytes).
 void ExpectEqualsWalk(const mbr_extent_rule &rule, uint64_t bytes)
 {
     SCOPED_TRACE(testing::Message()
         << "granule " << rule.granule_bytes << " unit " << rule.unit_bytes << " max "
         << rule.max_bytes << " divisor " << rule.divisor);
-    std::vector<uint64_t> boundaries = OracleBoundaries(rule, bytes);
+    std::vector<uint64_t> boundaries = oracle::Boundaries(rule, bytes);
     uint64_t index = 0;
     for (uint64_t offset = 0; offset < bytes; offset++) {
         while (boundaries[index + 1] <= offset)
@@ -65,12 +37,6 @@ void ExpectEqualsWalk(const mbr_extent_rule &rule, uint64_t bytes)
     }
 }
 
-uint64_t Seed()
-{
-    const char *text = std::getenv("MEMBRANE_SEED");
-    return text != nullptr ? std::strtoull(text, nullptr, 0) : 20240611;
-}
-
 TEST(ExtentRule, Growing_EqualsItsEquation)
 {
     for (uint64_t divisor : std::initializer_list<uint64_t>{1, 2, 3, 10, 16, 17})
@@ -80,10 +46,7 @@ TEST(ExtentRule, Growing_EqualsItsEquation)
 
 TEST(ExtentRule, RandomRules_EqualTheirEquation)
 {
-    uint64_t seed = Seed();
-    RecordProperty("seed", std::to_string(seed));
-    std::printf("replay with MEMBRANE_SEED=%llu\n", static_cast<unsigned long long>(seed));
-    std::mt19937_64 random(seed);
+    std::mt19937_64 random(oracle::Seed());
     for (int round = 0; round < 300; round++) {
         uint64_t granule = 1 + random() % 9;
         mbr_extent_rule rule = {

@@ -5,8 +5,10 @@
 #define MEMBRANE_TESTS_UNIT_HOLDER_GEOMETRY_ORACLE_H
 
 extern "C" {
-#include "host/holder/geometry/layout.h"
+#include "host/holder/geometry/sharing.h"
 }
+
+#include "tests/unit/holder/extent_oracle.h"
 
 #include <cstdint>
 #include <cstdio>
@@ -141,13 +143,52 @@ class Generator
     std::mt19937_64 random_;
 };
 
-// One seed a process, printed so that a failure can be replayed.
-inline uint64_t Seed()
+// A layout of the world with random extents: the default, fixed ones, or growing ones small enough
+// to change their size inside the world.
+inline mbr_extents RandomExtents(const World &world, Generator &draw)
 {
-    const char *text = std::getenv("MEMBRANE_SEED");
-    uint64_t seed = text != nullptr ? std::strtoull(text, nullptr, 0) : 20240611;
-    std::printf("replay with MEMBRANE_SEED=%llu\n", static_cast<unsigned long long>(seed));
-    return seed;
+    mbr_layout layout;
+    mbr_extents extents;
+    if (mbr_layout_init(&layout, &world.group, &world.request, nullptr) != MBR_GEOMETRY_OK)
+        std::abort();
+    bool windowed = world.request.kind == MBR_LAYOUT_WINDOW_MAJOR;
+    uint64_t unit = (windowed ? layout.window_bytes : layout.granule_bytes) * draw.Between(1, 4);
+    uint64_t choice = draw.Between(0, 3);
+    if (mbr_extents_init(&extents, &layout, choice == 0 ? 0 : unit, nullptr) != MBR_GEOMETRY_OK)
+        std::abort();
+    if (choice == 3) {
+        extents.rule = {layout.granule_bytes, unit, unit * draw.Between(1, 9), draw.Between(1, 5)};
+        extents.reservation_bytes = Boundaries(extents.rule, layout.span_bytes).back();
+    }
+    return extents;
+}
+
+// The bytes of live tokens [first, end); in window-major every row of the windows they touch.
+inline std::vector<bool> LiveBytes(const World &world, const mbr_layout &layout,
+    const std::vector<Row> &rows, uint64_t first, uint64_t end)
+{
+    std::vector<bool> bytes(layout.span_bytes);
+    uint64_t window = layout.window_tokens;
+    for (const auto &row : rows) {
+        bool live = row.token >= first && row.token < end;
+        if (world.request.kind == MBR_LAYOUT_WINDOW_MAJOR)
+            live = first < end && row.token / window >= first / window &&
+                row.token / window <= (end - 1) / window;
+        for (uint64_t i = 0; live && i < row.bytes; i++)
+            bytes[row.offset + i] = true;
+    }
+    return bytes;
+}
+
+// One flag an extent: does it hold such a byte?
+inline std::vector<bool> ExtentsOf(
+    const std::vector<bool> &bytes, const std::vector<uint64_t> &boundaries)
+{
+    std::vector<bool> held(boundaries.size() - 1);
+    for (size_t e = 0; e < held.size(); e++)
+        for (uint64_t i = boundaries[e]; i < boundaries[e + 1] && i < bytes.size(); i++)
+            held[e] = held[e] || bytes[i];
+    return held;
 }
 
 } // namespace oracle
