@@ -3,6 +3,7 @@
 
   abi/membrane/layout.h        minimum sizes and digests, for loaders and for the ELF note
   abi/derive/layout_asserts.h  static assertions of every size and offset
+  abi/derive/slots.h           every slot with its types, to build stubs and checks from
   docs/contract-slots.md       thread tag, creator and releaser of every slot
 
   derive.py ROOT            writes them
@@ -104,6 +105,29 @@ def write_asserts(contract):
     return '\n'.join(lines)
 
 
+def write_slot_lists(contract):
+    lines = [
+        f'/* Written by {SELF} from the contract headers; do not edit (rule 13).',
+        ' * MBR_SLOTS_<TABLE>(X) calls X(table, slot, request type, outcome type, minor, serial object)',
+        ' * for each slot; the serial object is "" for [any-thread]. */',
+        '#ifndef MEMBRANE_DERIVE_SLOTS_H', '#define MEMBRANE_DERIVE_SLOTS_H', '',
+        '#include "membrane/membrane_plugin.h"', '', '/* clang-format off */']
+    for struct in contract.structs.values():
+        if not struct.is_vtable:
+            continue
+        rows = []
+        for field in struct.fields:
+            if not field.slot:
+                continue
+            _, request, outcome, _ = field.slot.parameters
+            serial = field.slot.tag.removeprefix('serial: ') if ': ' in field.slot.tag else ''
+            rows.append(f'    X({struct.name}, {field.name}, {request[6:-2]}, {outcome[:-2]}, '
+                        f'{field.since}, "{serial}")')
+        lines += [f'#define MBR_SLOTS_{macro_stem(struct)}(X) \\', ' \\\n'.join(rows), '']
+    lines += ['/* clang-format on */', '', '#endif', '']
+    return '\n'.join(lines)
+
+
 def write_slots(contract):
     lines = [
         '# Slots of the plugin contract', '',
@@ -147,6 +171,7 @@ def derive(root):
     return contract, {
         'abi/membrane/layout.h': write_layout(contract),
         'abi/derive/layout_asserts.h': write_asserts(contract),
+        'abi/derive/slots.h': write_slot_lists(contract),
         'docs/contract-slots.md': write_slots(contract),
     }
 
