@@ -22,7 +22,8 @@ typedef enum mbr_reason {
     MBR_REASON_NOT_FOUND,        /* no such path; for a name: the folders that were tried */
     MBR_REASON_NOT_REGULAR,      /* a directory, a device, a dangling link */
     MBR_REASON_UNTRUSTED_FILE,   /* owner or mode of the file */
-    MBR_REASON_UNTRUSTED_FOLDER, /* the file's own folder is writable by group or world */
+    MBR_REASON_UNTRUSTED_FOLDER, /* the file's own folder is writable by group or world, or a
+                                  * search path names a relative or empty folder */
     MBR_REASON_NOT_ELF,          /* no ELF file, or cut short */
     MBR_REASON_WRONG_MACHINE,    /* class, byte order or machine of another system */
     MBR_REASON_NOT_SHARED,       /* an executable or an object file */
@@ -52,9 +53,12 @@ typedef struct mbr_note_facts {
     uint16_t major, minor_min, minor_max, flags;
     char name[MBR_NOTE_NAME_BYTES];
     char vendor[MBR_NOTE_NAME_BYTES];
-    uint64_t digest;     /* of the highest minor that both sides know */
-    bool has_static_tls; /* pinned: never really unloaded */
+    uint64_t digest; /* of the highest minor that both sides know */
+    /* Each of these pins the code: it is never really unmapped, whatever its note says. */
+    bool has_tls;        /* thread-local variables of its own */
+    bool has_static_tls; /* the static model, which needs room in every thread */
     bool has_unique_symbol;
+    char unique_symbol[64]; /* the first one's name, cut */
 } mbr_note_facts;
 
 typedef struct mbr_candidate {
@@ -73,6 +77,11 @@ typedef struct mbr_loader_environment {
     const char *built_in_dir; /* fixed at build time */
     bool secure;              /* AT_SECURE: environment and user folders are ignored */
 } mbr_loader_environment;
+
+/* The process's own environment, for a caller that replaces a part of it. `storage` keeps the
+ * composed string and outlives the use. */
+void mbr_loader_environment_read(
+    mbr_loader_environment *environment, char storage[MBR_LOADER_PATH_BYTES]);
 
 /* Lists every candidate in search order, loading nothing. The array is the caller's, released by
  * mbr_loader_list_release. Errors: MBR_OUT_OF_HOST_MEMORY. */
@@ -95,16 +104,24 @@ typedef struct mbr_module_options {
 } mbr_module_options;
 
 /* Loads and negotiates. On failure nothing stays open, and *candidate (may be NULL) holds the
- * reason. The same file opened twice is one mapping and two modules. */
+ * reason (zeroed with MBR_OUT_OF_HOST_MEMORY: nothing was judged). The same file opened twice is
+ * one mapping and two modules. */
 mbr_status mbr_module_open(const mbr_module_options *options, mbr_module **module,
     mbr_candidate *candidate, mbr_error *error);
 
-/* Ends the module. The caller has closed every instance. */
+/* Ends the module. The caller has closed every instance. Where an instance could not be closed, its
+ * code stays mapped (I3). */
 void mbr_module_close(mbr_module *module);
 
 const mbr_candidate *mbr_module_candidate(const mbr_module *module);
 const mbr_plugin_vtable *mbr_module_plugin(const mbr_module *module); /* the host's own copy */
 uint16_t mbr_module_minor(const mbr_module *module);
+
+/* Describes mechanism `index`, from 0, with every string bounded. MBR_OUT_OF_RANGE past the last,
+ * MBR_NO_DEVICE without a driver or device, MBR_CONTRACT_BROKEN for a description that the contract
+ * does not allow. */
+mbr_status mbr_module_describe(
+    mbr_module *module, uint32_t index, mbr_mechanism_description *description, mbr_error *error);
 
 /* An opened mechanism: the host's private copies of its tables, absent optional slots and absent
  * capabilities filled with stubs that answer MBR_UNSUPPORTED (rule 3). Owned by the caller of open.
@@ -129,7 +146,10 @@ typedef struct mbr_mechanism {
     uint64_t allocation_round_bytes;
     uint32_t fresh_content; /* MBR_CONTENT_… */
     uint32_t past_physical_size;
+    uint64_t descriptors_per_extent;
+    bool usable_after_protect;
     bool unmap_spans_mappings;
+    bool unmap_waits_for_device;
     bool protect_may_fail_spuriously;
     bool aliasing;
     bool read_only_enforced;
@@ -155,8 +175,13 @@ typedef struct mbr_mechanism_options {
 mbr_status mbr_mechanism_open(mbr_module *module, const mbr_mechanism_options *options,
     mbr_mechanism *mechanism, mbr_error *error);
 
-/* Quiesces and closes. MBR_IN_USE with both tallies while the plugin's report is not zero: the
- * mechanism then goes on. */
+/* Quiesces and closes. MBR_IN_USE with the plugin's tally while its report is not zero: the
+ * mechanism then goes on, as after any other refusal. With MBR_CONTRACT_BROKEN the instance was
+ * left in an unknown state and is given up. */
 mbr_status mbr_mechanism_close(mbr_mechanism *mechanism, mbr_error *error);
+
+/* Gives up on an instance that cannot be closed (a lost device, objects that nobody can release):
+ * it is leaked on purpose and its code stays mapped for good. Calls no slot. */
+void mbr_mechanism_abandon(mbr_mechanism *mechanism);
 
 #endif
