@@ -1,6 +1,7 @@
 """How a backend plugin is built: one shared object, `libmembrane-NAME.so`."""
 
-# A plugin has one visible symbol, its entry, which its own source marks. Nothing unwinds through
+# A plugin has one visible symbol, its entry, which its own source marks and the version script lets
+# through (without it the linker would add symbols of its own). Nothing unwinds through
 # the boundary (no exception crosses it), so that no unwind table is needed.
 _COPTS = [
     "-fvisibility=hidden",
@@ -37,8 +38,8 @@ def membrane_plugin(name, srcs, deps = [], copts = [], linkopts = [], **kwargs):
         name = "libmembrane-%s.so" % name,
         srcs = srcs,
         copts = _COPTS + copts,
-        linkopts = _LINKOPTS + linkopts,
+        linkopts = _LINKOPTS + ["-Wl,--version-script=$(location //plugins:plugin.lds)"] + linkopts,
         linkshared = 1,
-        deps = deps,
+        deps = deps + ["//plugins:plugin.lds"],
         **kwargs
     )
