@@ -48,6 +48,15 @@ bool mbr_answer_begin(void *copy, uint32_t copy_bytes, const void *request, void
     return false;
 }
 
+const char *mbr_answer_quote(char quoted[64], const char *text)
+{
+    size_t length = 0;
+    for (text = text ? text : "(NULL)"; *text && length < 63; text++)
+        quoted[length++] = *text < ' ' || *text > '~' ? '?' : *text;
+    quoted[length] = 0;
+    return quoted;
+}
+
 mbr_status mbr_answer_hello(
     const mbr_plugin_vtable *plugin, const mbr_hello *hello, mbr_reply *reply, mbr_error *error)
 {

@@ -20,6 +20,10 @@ void mbr_answer_write(void *outcome, const void *answer, uint32_t answer_bytes);
 bool mbr_answer_begin(void *copy, uint32_t copy_bytes, const void *request, void *outcome,
     uint32_t outcome_bytes, mbr_error *error);
 
+/* A caller's string for an error's text, which is UTF-8: at most 63 bytes, those outside printable
+ * ASCII as '?'; "(NULL)" for NULL. Returns `quoted`. */
+const char *mbr_answer_quote(char quoted[64], const char *text);
+
 /* The whole of an entry function (rules 16, 17): answers minor 0 with `plugin`, or refuses with
  * both ranges in the text. */
 mbr_status mbr_answer_hello(

@@ -193,6 +193,7 @@ static bool set_switch(const char *value, const char *off, const char *on, bool 
 static mbr_status set_option(mbr_instance *instance, const mbr_option *option, mbr_error *error)
 {
     bool good;
+    char quoted[64];
     if (is_equal(option->key, "populate")) {
         good = set_switch(option->value, "0", "1", &instance->populate);
     } else if (is_equal(option->key, "huge")) {
@@ -203,23 +204,24 @@ static mbr_status set_option(mbr_instance *instance, const mbr_option *option, m
             instance->granule_bytes >= instance->os.page_bytes &&
             instance->granule_bytes <= MBR_HOST_GRANULE_MAX_BYTES;
     } else {
-        return mbr_fail(error, MBR_UNKNOWN_KEY, "unknown option '%.60s'; known: " KNOWN_OPTIONS,
-            option->key ? option->key : "(NULL)");
+        return mbr_fail(error, MBR_UNKNOWN_KEY, "unknown option '%s'; known: " KNOWN_OPTIONS,
+            mbr_answer_quote(quoted, option->key));
     }
     if (good)
         return MBR_OK;
     return mbr_fail(error, MBR_INVALID_ARGUMENT,
-        "option %s cannot be '%.60s'; known: " KNOWN_OPTIONS
+        "option %s cannot be '%s'; known: " KNOWN_OPTIONS
         "; a granule is a power of two from %" PRIu64 " to %" PRIu64,
-        option->key, option->value ? option->value : "(NULL)", instance->os.page_bytes,
+        option->key, mbr_answer_quote(quoted, option->value), instance->os.page_bytes,
         MBR_HOST_GRANULE_MAX_BYTES);
 }
 
 static mbr_status check_open(const mbr_open_request *request, mbr_error *error)
 {
+    char quoted[64];
     if (!is_equal(request->mechanism, "host"))
-        return mbr_fail(error, MBR_INVALID_ARGUMENT, "no mechanism '%.60s'; the only one is host",
-            request->mechanism ? request->mechanism : "(NULL)");
+        return mbr_fail(error, MBR_INVALID_ARGUMENT, "no mechanism '%s'; the only one is host",
+            mbr_answer_quote(quoted, request->mechanism));
     if (request->option_count > 0 && !request->options)
         return mbr_fail(
             error, MBR_INVALID_ARGUMENT, "%u options at address 0", request->option_count);
@@ -313,6 +315,7 @@ static mbr_status slot_capability(mbr_instance *instance, const mbr_capability_r
     mbr_status status = MBR_HOST_ENTER(instance, request, raw, outcome, error);
     if (status != MBR_OK)
         return status;
+    char quoted[64];
     mbr_capability_outcome answer = {.table = NULL};
     if (is_equal(request.id, MBR_ID_ALLOCATOR))
         answer.table = (const mbr_vtable_head *)&mbr_host_allocator;
@@ -323,8 +326,8 @@ static mbr_status slot_capability(mbr_instance *instance, const mbr_capability_r
     if (!request.id)
         return mbr_fail(error, MBR_INVALID_ARGUMENT, "the capability's id is NULL");
     if (!answer.table)
-        return mbr_fail(
-            error, MBR_UNSUPPORTED, "mechanism host does not offer '%.60s'", request.id);
+        return mbr_fail(error, MBR_UNSUPPORTED, "mechanism host does not offer '%s'",
+            mbr_answer_quote(quoted, request.id));
     mbr_answer_write(outcome, &answer, sizeof(answer));
     return MBR_OK;
 }
