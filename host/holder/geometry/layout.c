@@ -44,13 +44,13 @@ mbr_geometry_status mbr_layout_parse(
             *kind = (mbr_layout_kind)i;
             return MBR_GEOMETRY_OK;
         }
-    uint64_t nearest = mbr_nearest_name(text, MBR_LAYOUT_COUNT, name_at, NULL);
-    bool near = nearest != MBR_LAYOUT_COUNT;
     char value[sizeof error->value];
     mbr_geometry_copy_printable(value, sizeof value, text, strlen(text));
+    uint64_t nearest = mbr_nearest_name(text, MBR_LAYOUT_COUNT, name_at, NULL);
+    bool near = nearest != MBR_LAYOUT_COUNT;
     return mbr_geometry_refuse(error, MBR_GEOMETRY_OUT_OF_RANGE, "layout", value, 0,
-        "unknown layout '%s'%s%s%s; head-major, seq-major, token-major and window-major would work",
-        value, near ? "; did you mean '" : "", near ? names[nearest] : "", near ? "'?" : "");
+        "unknown layout '%s'; head-major, seq-major, token-major and window-major would work%s%s%s",
+        value, near ? " (nearest: " : "", near ? names[nearest] : "", near ? ")" : "");
 }
 
 static mbr_geometry_status refuse(mbr_geometry_error *error, mbr_geometry_status status,

@@ -109,7 +109,7 @@ static void say_remedies(mbr_sharing_refusal *refusal)
     }
     if (refusal->extent_bytes != 0) {
         char bytes[32];
-        say(refusal, "%sextents of up to %s", separator,
+        say(refusal, "%sextents of %s", separator,
             mbr_geometry_format_bytes(bytes, sizeof bytes, refusal->extent_bytes));
         separator = ", ";
     }

@@ -83,6 +83,24 @@ mbr_geometry_status mbr_sharing_compute(const mbr_extents *extents, uint64_t pre
     return MBR_GEOMETRY_OK;
 }
 
+uint64_t mbr_sharing_private_bytes(
+    const mbr_extents *extents, uint64_t prefix_tokens, uint64_t tokens)
+{
+    const mbr_layout *layout = &extents->layout;
+    mbr_token_range live = mbr_commit_live(extents, tokens);
+    MBR_ASSERT(prefix_tokens <= tokens);
+    uint64_t bytes = mbr_commit_bytes(extents, live);
+    for (uint64_t i = 0; i < mbr_layout_span_count(layout); i++) {
+        mbr_sharing_span span = mbr_sharing_span_at(extents, i, prefix_tokens);
+        mbr_byte_range touched = mbr_layout_span_touched(layout, i, live.first, live.end);
+        /* A window that slid past the prefix has left its first extents behind. */
+        uint64_t held =
+            mbr_max(span.shared.start, mbr_extent_rule_start_at(&extents->rule, touched.start));
+        bytes -= span.shared.end > held ? span.shared.end - held : 0;
+    }
+    return bytes;
+}
+
 mbr_geometry_status mbr_sharing_saving(
     uint64_t shared_bytes, uint64_t sequences, uint64_t *bytes, mbr_geometry_error *error)
 {

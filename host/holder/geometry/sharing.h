@@ -42,6 +42,11 @@ typedef struct mbr_sharing {
 mbr_geometry_status mbr_sharing_compute(const mbr_extents *extents, uint64_t prefix_tokens,
     mbr_sharing *sharing, mbr_geometry_error *error);
 
+/* Bytes of the extents that a sharer of the prefix owns itself when it has `tokens` tokens
+ * (prefix_tokens <= tokens <= max_tokens): its committed extents without the shared ones. */
+uint64_t mbr_sharing_private_bytes(
+    const mbr_extents *extents, uint64_t prefix_tokens, uint64_t tokens);
+
 /* (sequences - 1) * shared_bytes. Refused, with *bytes 0: no sequence, and overflow. */
 mbr_geometry_status mbr_sharing_saving(
     uint64_t shared_bytes, uint64_t sequences, uint64_t *bytes, mbr_geometry_error *error);
