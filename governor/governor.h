@@ -11,13 +11,24 @@
  * Equations, checked by mbr_authority_audit when threads are at rest (I5, I6, I18):
  *     claimed = credit + sum over holders (granted + charged)
  *     claimed <= limit at every grant
- *     over a lifetime: sum of granted = sum of grant_return + sum of charged by grant
+ *     granted = sum of grants - sum of grant_return - sum of charges, over a holder's lifetime
  *
  * Hot path: a thread holds credit, bytes claimed from the authority and given to nobody, at most
- * 1/64 of the limit over all threads. Before a refusal the slow path takes every thread's credit
- * back and checks again, so that the limit is exact to the byte.
+ * 1/64 of the limit over all threads, none under a limit below 16 MiB. Before a refusal the slow
+ * path takes every thread's credit back and checks again, so that the limit is exact to the byte.
+ * The end of a thread gives its credit back.
  *
- * Every call is any-thread and, except create and destroy, allocates nothing. */
+ * Figures read while threads work are sums of cells that are being written: each stays in the
+ * bounds that hold at every instant (none below 0, charged and granted never above claimed); all
+ * are exact when threads are at rest, and claimed and granted once credit is collected.
+ *
+ * A peak of charged bytes is exact while one thread books, whatever the amounts, and for any number
+ * of threads on an authority whose limit has no credit. With several threads it may be off, either
+ * way, by what their credit may be (together at most 1/64 of the limit); a snapshot never shows a
+ * peak below the charged figure beside it.
+ *
+ * Every call is any-thread and, except create and destroy, allocates nothing. Destroy is the
+ * caller's last call for that object. Pointers that are not said to be optional are not NULL. */
 #ifndef MEMBRANE_GOVERNOR_H
 #define MEMBRANE_GOVERNOR_H
 
@@ -53,9 +64,10 @@ typedef struct mbr_governor_options {
     const mbr_clock *clock; /* NULL: monotonic */
 } mbr_governor_options;
 
+/* `options` NULL: all defaults. MBR_OUT_OF_HOST_MEMORY. */
 mbr_status mbr_governor_create(
     const mbr_governor_options *options, mbr_governor **governor, mbr_error *error);
-/* MBR_IN_USE with counts while an authority lives. */
+/* MBR_IN_USE with counts while an authority lives. NULL is allowed, here and for each destroy. */
 mbr_status mbr_governor_destroy(mbr_governor *governor, mbr_error *error);
 
 /* ---- Authority
@@ -63,11 +75,15 @@ mbr_status mbr_governor_destroy(mbr_governor *governor, mbr_error *error);
 typedef struct mbr_authority_options {
     const char *name;       /* unique in the governor, at most 47 bytes */
     uint32_t tier;          /* MBR_TIER_… */
-    uint64_t limit_bytes;   /* UINT64_MAX: only the measured one */
+    uint64_t limit_bytes;   /* at most 2^63 - 1; UINT64_MAX: only the measured one */
     const mbr_probe *probe; /* NULL: nothing is measured and limit_bytes must be finite */
     uint64_t margin_bytes;  /* kept free of what the probe says */
 } mbr_authority_options;
 
+/* Samples the probe once, so the caller holds no lock. MBR_INVALID_ARGUMENT: name, tier, or neither
+ * limit nor probe; MBR_OUT_OF_RANGE: the limit; MBR_SYSTEM: only measured, and the probe gave no
+ * answer; MBR_ALREADY_EXISTS: the name; MBR_OUT_OF_DESCRIPTORS: too many; MBR_OUT_OF_HOST_MEMORY.
+ */
 mbr_status mbr_authority_create(mbr_governor *governor, const mbr_authority_options *options,
     mbr_authority **authority, mbr_error *error);
 /* MBR_IN_USE with counts while a holder lives. */
@@ -75,11 +91,15 @@ mbr_status mbr_authority_destroy(mbr_authority *authority, mbr_error *error);
 uint64_t mbr_authority_id(const mbr_authority *authority);
 
 /* Sets the limit. Lowering revokes nothing: new claims are refused until claimed is below it.
- * *over_bytes is what is claimed above it now. */
+ * *over_bytes is what is claimed above the limit in force now. MBR_INVALID_ARGUMENT: UINT64_MAX
+ * without a probe; MBR_OUT_OF_RANGE: above 2^63 - 1; both change nothing. */
 mbr_status mbr_authority_set_limit(
     mbr_authority *authority, uint64_t limit_bytes, uint64_t *over_bytes, mbr_error *error);
 
-/* Samples the probe if the last sample is old enough, or at once if `now`. */
+/* Samples the probe if the last sample is old enough, or at once if `now`. The probe is called with
+ * no lock held, so the caller holds none. The measured limit becomes charged + free - margin; a
+ * probe that does not answer leaves the last one. Ends what note_exhausted began, also without a
+ * probe. */
 void mbr_authority_sample(mbr_authority *authority, bool now);
 
 /* A driver said out of memory although the books had room: the limit in force falls to what is
@@ -110,6 +130,7 @@ typedef struct mbr_holder_options {
     uint64_t allowance_bytes; /* MBR_NO_ALLOWANCE: bounded by the authority alone */
 } mbr_holder_options;
 
+/* MBR_INVALID_ARGUMENT: name or role; MBR_OUT_OF_DESCRIPTORS: too many; MBR_OUT_OF_HOST_MEMORY. */
 mbr_status mbr_holder_create(mbr_authority *authority, const mbr_holder_options *options,
     mbr_holder **holder, mbr_error *error);
 /* MBR_IN_USE with figures while anything is granted, charged or mapped. */
@@ -124,7 +145,11 @@ void mbr_holder_figures_read(mbr_holder *holder, mbr_holder_figures *figures);
  * is the host's own bug (MBR_CHECK in the audit, not a status): the host clamps a plugin's numbers
  * before it books them. */
 
-/* free -> granted. MBR_OVER_BUDGET changes no figure and fills *refusal (may be NULL). */
+/* free -> granted. MBR_OVER_BUDGET changes no byte figure and fills *refusal (may be NULL; not
+ * written on MBR_OK). Reasons, the first that applies: CAPACITY above the set limit, ALLOWANCE
+ * above what the holder may still lease, MEASURED where the set limit alone would have granted it,
+ * LIMIT. deferred_bytes is unknown here. A holder with an allowance pays for it with a lock a
+ * grant. */
 mbr_status mbr_grant(mbr_holder *holder, uint64_t bytes, mbr_refusal *refusal);
 /* granted -> free. */
 void mbr_grant_return(mbr_holder *holder, uint64_t bytes);
@@ -136,9 +161,11 @@ void mbr_refund(mbr_holder *holder, uint64_t bytes);
  * receiver's allowance it is oversubscribed. */
 void mbr_transfer(mbr_holder *from, mbr_holder *to, uint64_t bytes);
 /* The same, but refused with MBR_OVER_BUDGET (MBR_REFUSED_ALLOWANCE) where it would pass the
- * receiver's allowance; a refusal changes no figure. */
+ * receiver's allowance; a refusal changes no byte figure and is counted. */
 mbr_status mbr_try_transfer(mbr_holder *from, mbr_holder *to, uint64_t bytes, mbr_refusal *refusal);
-/* -> charged, without a grant and even past the limit: bytes that the device gave already. */
+/* -> charged, without a grant and even past the limit: bytes that the device gave already. What
+ * all claims together may not pass is 2^63 - 1: no device gave that, the host checks numbers first.
+ */
 void mbr_record_committed(mbr_holder *holder, uint64_t bytes);
 
 /* The mapped axis follows map and unmap (I7). */

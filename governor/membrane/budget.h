@@ -8,7 +8,9 @@
 #ifndef MEMBRANE_BUDGET_H
 #define MEMBRANE_BUDGET_H
 
+#include "membrane/allocator.h" /* MBR_UNKNOWN_BYTES */
 #include "membrane/base.h"
+#include "membrane/plugin.h" /* MBR_TIER_… */
 
 #ifdef __cplusplus
 extern "C" {
@@ -60,7 +62,7 @@ typedef struct mbr_holder_figures {
     uint64_t oversubscribed_bytes; /* charged past the allowance */
     uint64_t quarantined_bytes;    /* of charged: nobody knows their state */
     uint64_t retained_bytes;       /* of charged: kept because a teardown could not be made safe */
-    uint64_t peak_charged_bytes;
+    uint64_t peak_charged_bytes;   /* exact for one thread, else within 1/64 of the limit */
 } mbr_holder_figures;
 
 /* One authority's figures. */
@@ -79,7 +81,7 @@ typedef struct mbr_authority_figures {
     uint64_t quarantined_bytes;
     uint64_t retained_bytes;
     uint64_t unattributed_bytes; /* owned by the mechanism, paid by no holder; MBR_UNKNOWN_BYTES */
-    uint64_t peak_charged_bytes;
+    uint64_t peak_charged_bytes; /* exact for one thread, else within 1/64 of the limit */
     uint64_t grant_count;
     uint64_t refusal_count;
     uint64_t violation_count; /* numbers of a plugin that were clamped or refused */

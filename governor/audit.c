@@ -1,0 +1,110 @@
+/* Responsible for telling whether the books are right: every total is computed again from its
+ * entries. Never repairs anything. Exact only with threads at rest. */
+#include "governor/internal.h"
+
+#include "abi/base/checked.h"
+
+#include <inttypes.h>
+#include <utlist.h>
+
+/* One equation; both sides modulo 2^64 and shown signed, because a wrong book is often below 0. */
+static mbr_status check(
+    mbr_error *error, const char *of, const char *equation, uint64_t left, uint64_t right)
+{
+    if (left == right)
+        return MBR_OK;
+    return mbr_fail(error, MBR_INTERNAL,
+        "books of '%s': %s does not hold: %" PRId64 " against %" PRId64, of, equation,
+        (int64_t)left, (int64_t)right);
+}
+
+static mbr_status check_not_negative(
+    mbr_error *error, const char *of, const char *equation, uint64_t sum)
+{
+    return check(error, of, equation, sum, mbr_sum_shown(sum));
+}
+
+static mbr_status audit_holder(const mbr_holder *holder, const mbr_sums *sums, mbr_error *error)
+{
+    uint64_t folded = atomic_load_explicit(&holder->charged.folded_bytes, memory_order_relaxed);
+    uint64_t leased = atomic_load_explicit(&holder->leased_bytes, memory_order_relaxed);
+    uint64_t marked = atomic_load_explicit(&holder->quarantined_bytes, memory_order_relaxed) +
+        atomic_load_explicit(&holder->retained_bytes, memory_order_relaxed);
+    bool allowance = holder->allowance_bytes != MBR_NO_ALLOWANCE;
+    const char *of = holder->name;
+    mbr_status status = check_not_negative(error, of, "granted >= 0", sums->granted);
+    if (status == MBR_OK)
+        status = check_not_negative(error, of, "charged >= 0", sums->charged);
+    if (status == MBR_OK)
+        status = check_not_negative(error, of, "mapped >= 0", sums->mapped);
+    if (status == MBR_OK)
+        status = check(
+            error, of, "charged = folded + pending", sums->charged, folded + sums->pending_charged);
+    if (status == MBR_OK)
+        status = check(error, of, "leased = granted + charged", leased,
+            allowance ? sums->granted + sums->charged : 0);
+    if (status == MBR_OK)
+        status = check(
+            error, of, "quarantined + retained <= charged", marked, mbr_min(marked, sums->charged));
+    return status;
+}
+
+/* What the slots of all threads hold. */
+static void sum_slots(const mbr_authority *authority, uint64_t *credit, uint64_t *pending)
+{
+    *credit = 0;
+    *pending = 0;
+    for (uint32_t i = 0; i <= MBR_SLOT_COUNT; i++) {
+        const mbr_slot *slot = &authority->slots[i];
+        uint64_t bytes = atomic_load_explicit(&slot->credit_bytes, memory_order_relaxed);
+        *credit += bytes == MBR_CREDIT_CLOSED ? 0 : bytes;
+        *pending += atomic_load_explicit(&slot->charged.bytes, memory_order_relaxed);
+    }
+}
+
+static mbr_status audit_authority_locked(mbr_authority *authority, uint64_t granted,
+    uint64_t charged, uint32_t holder_count, mbr_error *error) MBR_REQUIRES(&authority->lock)
+{
+    uint64_t folded = atomic_load_explicit(&authority->charged.folded_bytes, memory_order_relaxed);
+    uint64_t limit = atomic_load_explicit(&authority->limit_bytes, memory_order_relaxed);
+    uint64_t least = mbr_min(mbr_min(authority->set_limit_bytes, authority->measured_limit_bytes),
+        mbr_min(authority->exhausted_limit_bytes, MBR_BYTES_LIMIT));
+    uint64_t credit, pending;
+    sum_slots(authority, &credit, &pending);
+    const char *of = authority->name;
+    mbr_status status = check(error, of, "claimed = credit + granted + charged",
+        mbr_claimed_locked(authority), credit + granted + charged);
+    if (status == MBR_OK)
+        status = check(error, of, "charged = folded + pending", charged, folded + pending);
+    if (status == MBR_OK)
+        status = check(error, of, "limit = least of set, measured, exhausted", limit, least);
+    if (status == MBR_OK)
+        status = check(
+            error, of, "holders = length of their list", authority->holder_count, holder_count);
+    return status;
+}
+
+mbr_status mbr_authority_audit(mbr_authority *authority, mbr_error *error)
+{
+    mbr_status status = MBR_OK;
+    uint64_t granted = 0, charged = 0;
+    uint32_t count = 0;
+    const mbr_holder *holder;
+    mbr_lock_take(&authority->governor->lock);
+    DL_FOREACH(authority->holders, holder)
+    {
+        mbr_sums sums = mbr_sums_read(holder);
+        if (status == MBR_OK)
+            status = audit_holder(holder, &sums, error);
+        granted += sums.granted;
+        charged += sums.charged;
+        count++;
+    }
+    if (status == MBR_OK) {
+        mbr_lock_take(&authority->lock);
+        status = audit_authority_locked(authority, granted, charged, count, error);
+        mbr_lock_drop(&authority->lock);
+    }
+    mbr_lock_drop(&authority->governor->lock);
+    return status;
+}

@@ -1,0 +1,263 @@
+/* Responsible for booking: the hot path of grant, charge and refund, and what follows them. Never
+ * decides that a claim is refused, never takes a lock by itself and never walks a list.
+ *
+ * A thread books in its own cell of the holder and its own slot of the authority, with plain loads
+ * and stores, so that threads share no written cache line. The order inside each function keeps
+ * claimed >= sum of what is booked at every instant: a claim comes before its booking, a release
+ * after it. */
+#include "governor/internal.h"
+
+#include "abi/base/assert.h"
+
+/* Where the calling thread books for a holder. */
+typedef struct place {
+    mbr_cell *cell;
+    mbr_slot *slot;
+    uint32_t index;
+} place;
+
+static inline place place_of(mbr_holder *holder)
+{
+    uint32_t index = mbr_slot_of_thread();
+    place here = {&holder->cells[index], &holder->authority->slots[index], index};
+    return here;
+}
+
+/* Adds modulo 2^64; a subtraction adds the complement. Only the shared slot has several writers. */
+static inline void add(place here, _Atomic uint64_t *counter, uint64_t bytes)
+{
+    if (here.index == MBR_SLOT_SHARED)
+        atomic_fetch_add_explicit(counter, bytes, memory_order_relaxed);
+    else
+        atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + bytes,
+            memory_order_relaxed);
+}
+
+static inline void subtract(place here, _Atomic uint64_t *counter, uint64_t bytes)
+{
+    add(here, counter, UINT64_C(0) - bytes);
+}
+
+/* ---- Peaks */
+void mbr_peak_raise(mbr_peak *peak, uint64_t bytes)
+{
+    uint64_t highest = atomic_load_explicit(&peak->highest_bytes, memory_order_relaxed);
+    while (bytes > highest &&
+        !atomic_compare_exchange_weak_explicit(
+            &peak->highest_bytes, &highest, bytes, memory_order_relaxed, memory_order_relaxed)) {
+    }
+}
+
+static void fold(mbr_pending *pending, mbr_peak *peak)
+{
+    uint64_t bytes = atomic_load_explicit(&pending->bytes, memory_order_relaxed);
+    uint64_t highest = atomic_load_explicit(&pending->highest_bytes, memory_order_relaxed);
+    uint64_t before = atomic_fetch_add_explicit(&peak->folded_bytes, bytes, memory_order_relaxed);
+    mbr_peak_raise(peak, mbr_sum_shown(before + highest));
+    atomic_store_explicit(&pending->bytes, 0, memory_order_relaxed);
+    atomic_store_explicit(&pending->highest_bytes, 0, memory_order_relaxed);
+}
+
+static void fold_shared(mbr_peak *peak, uint64_t difference)
+{
+    uint64_t before =
+        atomic_fetch_add_explicit(&peak->folded_bytes, difference, memory_order_relaxed);
+    mbr_peak_raise(peak, mbr_sum_shown(before + difference));
+}
+
+/* Notes that `difference` more or fewer bytes are charged, in one of the two totals. */
+static inline void note_charged(
+    place here, mbr_pending *pending, mbr_peak *peak, uint64_t difference, uint64_t step)
+{
+    if (here.index == MBR_SLOT_SHARED) {
+        fold_shared(peak, difference);
+        return;
+    }
+    uint64_t bytes = atomic_load_explicit(&pending->bytes, memory_order_relaxed) + difference;
+    atomic_store_explicit(&pending->bytes, bytes, memory_order_relaxed);
+    uint64_t highest = atomic_load_explicit(&pending->highest_bytes, memory_order_relaxed);
+    if ((int64_t)bytes > (int64_t)highest)
+        atomic_store_explicit(&pending->highest_bytes, bytes, memory_order_relaxed);
+    if (__builtin_expect(bytes + step > 2 * step, 0)) /* outside [-step, step] */
+        fold(pending, peak);
+}
+
+/* `difference` more or fewer bytes charged to the holder, its authority's total unchanged. */
+static inline void add_charged_to_holder(mbr_holder *holder, place here, uint64_t difference)
+{
+    uint64_t step =
+        atomic_load_explicit(&holder->authority->credit_cap_bytes, memory_order_relaxed);
+    add(here, &here.cell->charged, difference);
+    note_charged(here, &here.cell->pending_charged, &holder->charged, difference, step);
+}
+
+static inline void add_charged(mbr_holder *holder, place here, uint64_t difference)
+{
+    mbr_authority *authority = holder->authority;
+    uint64_t step = atomic_load_explicit(&authority->credit_cap_bytes, memory_order_relaxed);
+    add_charged_to_holder(holder, here, difference);
+    note_charged(here, &here.slot->charged, &authority->charged, difference, step);
+}
+
+/* ---- Claim and release */
+static inline bool has_allowance(const mbr_holder *holder)
+{
+    return __builtin_expect(holder->allowance_bytes != MBR_NO_ALLOWANCE, 0);
+}
+
+/* False also for a closed slot, whose mark is above every credit. */
+static inline bool try_take_credit(place here, uint64_t bytes)
+{
+    uint64_t credit = atomic_load_explicit(&here.slot->credit_bytes, memory_order_relaxed);
+    do {
+        if (credit < bytes || credit == MBR_CREDIT_CLOSED)
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(&here.slot->credit_bytes, &credit,
+        credit - bytes, memory_order_acquire, memory_order_relaxed));
+    return true;
+}
+
+static inline bool try_put_credit(const mbr_authority *authority, place here, uint64_t bytes)
+{
+    uint64_t cap = atomic_load_explicit(&authority->credit_cap_bytes, memory_order_relaxed);
+    uint64_t credit = atomic_load_explicit(&here.slot->credit_bytes, memory_order_relaxed);
+    do {
+        if (credit > cap || bytes > cap - credit)
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(&here.slot->credit_bytes, &credit,
+        credit + bytes, memory_order_release, memory_order_relaxed));
+    return true;
+}
+
+static inline void release(mbr_holder *holder, place here, uint64_t bytes)
+{
+    if (has_allowance(holder))
+        atomic_fetch_sub_explicit(&holder->leased_bytes, bytes, memory_order_release);
+    if (!try_put_credit(holder->authority, here, bytes))
+        mbr_credit_spill(holder->authority, here.index, bytes);
+}
+
+mbr_status mbr_grant(mbr_holder *holder, uint64_t bytes, mbr_refusal *refusal)
+{
+    if (bytes == 0)
+        return MBR_OK;
+    place here = place_of(holder);
+    bool claimed = !has_allowance(holder) &&
+        (try_take_credit(here, bytes) || mbr_credit_claim(holder->authority, here.index, bytes));
+    if (!claimed) {
+        mbr_status status = mbr_claim_or_refuse(holder, bytes, refusal);
+        if (status != MBR_OK)
+            return status;
+    }
+    add(here, &here.cell->granted_total, bytes);
+    add(here, &here.slot->grant_count, 1);
+    return MBR_OK;
+}
+
+void mbr_grant_return(mbr_holder *holder, uint64_t bytes)
+{
+    place here = place_of(holder);
+    add(here, &here.cell->returned_total, bytes);
+    release(holder, here, bytes);
+}
+
+/* ---- Charges */
+void mbr_charge(mbr_holder *holder, uint64_t bytes)
+{
+    place here = place_of(holder);
+    add_charged(holder, here, bytes);
+    add(here, &here.cell->charged_total, bytes);
+}
+
+void mbr_refund(mbr_holder *holder, uint64_t bytes)
+{
+    place here = place_of(holder);
+    add_charged(holder, here, UINT64_C(0) - bytes);
+    add(here, &here.cell->refunded_total, bytes);
+    release(holder, here, bytes);
+}
+
+/* The receiver, whose lease is taken, pays before the giver stops: bytes always have a payer. The
+ * authority's own total does not change. */
+static void transfer(mbr_holder *from, mbr_holder *to, uint64_t bytes)
+{
+    add_charged_to_holder(to, place_of(to), bytes);
+    add_charged_to_holder(from, place_of(from), UINT64_C(0) - bytes);
+    if (has_allowance(from))
+        atomic_fetch_sub_explicit(&from->leased_bytes, bytes, memory_order_release);
+}
+
+void mbr_transfer(mbr_holder *from, mbr_holder *to, uint64_t bytes)
+{
+    MBR_CHECK(from->authority == to->authority);
+    if (has_allowance(to))
+        atomic_fetch_add_explicit(&to->leased_bytes, bytes, memory_order_relaxed);
+    transfer(from, to, bytes);
+}
+
+mbr_status mbr_try_transfer(mbr_holder *from, mbr_holder *to, uint64_t bytes, mbr_refusal *refusal)
+{
+    MBR_CHECK(from->authority == to->authority);
+    if (has_allowance(to)) {
+        mbr_status status = mbr_lease_or_refuse(to, bytes, refusal);
+        if (status != MBR_OK)
+            return status;
+    }
+    transfer(from, to, bytes);
+    return MBR_OK;
+}
+
+void mbr_record_committed(mbr_holder *holder, uint64_t bytes)
+{
+    place here = place_of(holder);
+    mbr_room_take_past_limit(holder->authority, bytes);
+    if (has_allowance(holder))
+        atomic_fetch_add_explicit(&holder->leased_bytes, bytes, memory_order_relaxed);
+    add_charged(holder, here, bytes);
+}
+
+/* ---- The mapped axis */
+void mbr_mapped_add(mbr_holder *holder, uint64_t bytes)
+{
+    place here = place_of(holder);
+    add(here, &here.cell->mapped, bytes);
+}
+
+void mbr_mapped_sub(mbr_holder *holder, uint64_t bytes)
+{
+    place here = place_of(holder);
+    subtract(here, &here.cell->mapped, bytes);
+}
+
+void mbr_mapped_transfer(mbr_holder *from, mbr_holder *to, uint64_t bytes)
+{
+    mbr_mapped_add(to, bytes);
+    mbr_mapped_sub(from, bytes);
+}
+
+/* ---- Marks. Rare, so one shared counter each. */
+static void unmark(_Atomic uint64_t *mark, uint64_t bytes)
+{
+    uint64_t before = atomic_fetch_sub_explicit(mark, bytes, memory_order_relaxed);
+    MBR_CHECK(before >= bytes); /* a mark below zero would let a teardown refund bytes twice */
+}
+
+void mbr_quarantine(mbr_holder *holder, uint64_t bytes)
+{
+    atomic_fetch_add_explicit(&holder->quarantined_bytes, bytes, memory_order_relaxed);
+}
+
+void mbr_quarantine_settle(mbr_holder *holder, uint64_t bytes)
+{
+    unmark(&holder->quarantined_bytes, bytes);
+}
+
+void mbr_retain(mbr_holder *holder, uint64_t bytes)
+{
+    atomic_fetch_add_explicit(&holder->retained_bytes, bytes, memory_order_relaxed);
+}
+
+void mbr_retain_settle(mbr_holder *holder, uint64_t bytes)
+{
+    unmark(&holder->retained_bytes, bytes);
+}

@@ -1,0 +1,102 @@
+/* Responsible for the life of a holder and its place in the authority's list. Never moves a byte.
+ */
+#include "governor/internal.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <utlist.h>
+
+static mbr_status check_options(const mbr_holder_options *options, mbr_error *error)
+{
+    if (!mbr_governor_name_fits(options->name))
+        return mbr_fail(
+            error, MBR_INVALID_ARGUMENT, "a holder's name has 1 to %d bytes", MBR_NAME_BYTES - 1);
+    if (options->role >= MBR_ROLE_COUNT)
+        return mbr_fail(error, MBR_INVALID_ARGUMENT,
+            "role %u of holder '%s' is unknown; roles are 0 to %d", options->role, options->name,
+            MBR_ROLE_COUNT - 1);
+    return MBR_OK;
+}
+
+static void init_holder(
+    mbr_holder *holder, mbr_authority *authority, const mbr_holder_options *options, void *block)
+{
+    holder->authority = authority;
+    holder->block = block;
+    holder->allowance_bytes = options->allowance_bytes;
+    holder->role = options->role;
+    strcpy(holder->name, options->name);
+    holder->release.at_ns = mbr_clock_now(&authority->governor->clock);
+}
+
+/* The last step of creation: visible, or refused. */
+static bool try_publish(mbr_authority *authority, mbr_holder *holder)
+{
+    mbr_governor *governor = authority->governor;
+    mbr_lock_take(&governor->lock);
+    bool fits = authority->holder_count < MBR_HOLDER_LIMIT_COUNT;
+    if (fits) {
+        holder->id = ++governor->last_id;
+        authority->holder_count++;
+        DL_APPEND(authority->holders, holder);
+    }
+    mbr_lock_drop(&governor->lock);
+    return fits;
+}
+
+mbr_status mbr_holder_create(mbr_authority *authority, const mbr_holder_options *options,
+    mbr_holder **holder, mbr_error *error)
+{
+    *holder = NULL;
+    mbr_status status = check_options(options, error);
+    if (status != MBR_OK)
+        return status;
+    void *block;
+    mbr_holder *made = mbr_governor_allocate(authority->governor, sizeof(*made), &block);
+    if (made == NULL)
+        return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no %zu bytes of heap for holder '%s'",
+            sizeof(*made), options->name);
+    init_holder(made, authority, options, block);
+    if (!try_publish(authority, made)) {
+        mbr_heap_release(&authority->governor->heap, block);
+        return mbr_fail(error, MBR_OUT_OF_DESCRIPTORS,
+            "authority '%s' has %d holders, the most it can have; destroy one", authority->name,
+            MBR_HOLDER_LIMIT_COUNT);
+    }
+    *holder = made;
+    return MBR_OK;
+}
+
+mbr_status mbr_holder_destroy(mbr_holder *holder, mbr_error *error)
+{
+    if (holder == NULL)
+        return MBR_OK;
+    mbr_authority *authority = holder->authority;
+    mbr_governor *governor = authority->governor;
+    mbr_lock_take(&governor->lock);
+    mbr_sums sums = mbr_sums_read(holder);
+    bool empty = sums.granted == 0 && sums.charged == 0 && sums.mapped == 0;
+    if (empty) {
+        authority->retired_refunded_bytes += sums.refunded_total;
+        authority->holder_count--;
+        DL_DELETE(authority->holders, holder);
+    }
+    mbr_lock_drop(&governor->lock);
+    if (!empty)
+        return mbr_fail(error, MBR_IN_USE,
+            "holder '%s' still has %" PRId64 " bytes granted, %" PRId64 " charged, %" PRId64
+            " mapped; give them back first",
+            holder->name, (int64_t)sums.granted, (int64_t)sums.charged, (int64_t)sums.mapped);
+    mbr_heap_release(&governor->heap, holder->block);
+    return MBR_OK;
+}
+
+uint64_t mbr_holder_id(const mbr_holder *holder)
+{
+    return holder->id;
+}
+
+mbr_authority *mbr_holder_authority(const mbr_holder *holder)
+{
+    return holder->authority;
+}

@@ -1,0 +1,216 @@
+/* What the governor's files share and nobody else sees.
+ *
+ * The one word that decides is `room_bytes` = limit in force - claimed, of each authority: a claim
+ * takes from it, a release puts into it, a new limit shifts it. One word, so that a limit and a
+ * claim never pass each other: no claim that began under an old limit can end above the new one.
+ *
+ * Which outsider may touch which field: books.c writes cells, slots and the folded charges;
+ * credit.c writes slots[].credit_bytes and room_bytes; limit.c writes the limits; refusal.c the
+ * rates; all others only read. `lock` is the authority's, `governor->lock` guards the lists. */
+#ifndef MEMBRANE_GOVERNOR_INTERNAL_H
+#define MEMBRANE_GOVERNOR_INTERNAL_H
+
+#include "abi/base/error.h"
+#include "abi/base/lock.h"
+#include "governor/governor.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+
+#define MBR_NAME_BYTES 48              /* with the terminator */
+#define MBR_LINE_BYTES 64              /* a cache line: no two threads write the same one */
+#define MBR_SLOT_COUNT 64              /* threads of a process with a slot of their own */
+#define MBR_SLOT_SHARED MBR_SLOT_COUNT /* the slot of all other threads: atomic adds, no credit */
+#define MBR_CREDIT_CLOSED UINT64_MAX   /* a slot without credit; its thread claims directly */
+#define MBR_CREDIT_SHARE 64            /* credit over all threads: at most limit / this */
+#define MBR_CREDIT_MIN_BYTES 4096      /* a smaller share is none: the exact path is cheaper */
+#define MBR_CREDIT_MAX_BYTES 16777216  /* of one thread */
+#define MBR_BYTES_LIMIT UINT64_C(0x7fffffffffffffff) /* of a limit and of what is claimed */
+
+/* One thread's share of a total of charged bytes, not yet folded into it. Its thread writes with
+ * plain loads and stores. Equation at rest: total = folded + sum of pending. */
+typedef struct mbr_pending {
+    _Atomic uint64_t bytes;         /* signed */
+    _Atomic uint64_t highest_bytes; /* since the last fold; at least 0 */
+} mbr_pending;
+
+/* A total that all threads share, and its highest value. A thread folds its pending part in when
+ * that passes what its credit may be, so that a limit without credit has exact peaks; the shared
+ * slot folds at once. With one thread the peak is exact, because its pending part keeps its own. */
+typedef struct mbr_peak {
+    _Atomic uint64_t folded_bytes;
+    _Atomic uint64_t highest_bytes;
+} mbr_peak;
+
+/* One thread's place in an authority. credit_bytes is also taken back by others and changes by
+ * compare and exchange, or under the lock while closed to its thread. */
+typedef struct mbr_slot {
+    _Alignas(MBR_LINE_BYTES) _Atomic uint64_t credit_bytes; /* or MBR_CREDIT_CLOSED */
+    _Atomic uint64_t grant_count;
+    mbr_pending charged;
+} mbr_slot;
+
+/* One thread's part of one holder's books: differences modulo 2^64, right only when summed over
+ * all slots, because a thread may refund what another one charged.
+ * Equation of the sums: granted = granted_total - returned_total - charged_total. */
+typedef struct mbr_cell {
+    _Alignas(MBR_LINE_BYTES) _Atomic uint64_t charged;
+    _Atomic uint64_t mapped;
+    mbr_pending pending_charged;    /* of charged */
+    _Atomic uint64_t granted_total; /* over the lifetime, like the next three */
+    _Atomic uint64_t returned_total;
+    _Atomic uint64_t charged_total; /* out of grants only */
+    _Atomic uint64_t refunded_total;
+} mbr_cell;
+
+_Static_assert(sizeof(mbr_cell) == MBR_LINE_BYTES, "a cell is one cache line");
+
+/* Refunded bytes per second, decayed; guarded by the governor's lock. */
+typedef struct mbr_rate {
+    uint64_t at_ns;
+    uint64_t total_bytes;
+    double bytes_per_second;
+} mbr_rate;
+
+struct mbr_holder {
+    /* Read by every call, written at creation only. */
+    _Alignas(MBR_LINE_BYTES) mbr_authority *authority;
+    uint64_t allowance_bytes;
+    uint64_t id;
+    void *block;
+    mbr_holder *prev, *next; /* in order of creation; governor->lock */
+    uint32_t role;
+    char name[MBR_NAME_BYTES];
+
+    _Alignas(MBR_LINE_BYTES) mbr_peak charged;
+    _Atomic uint64_t leased_bytes; /* granted + charged; kept for a holder with an allowance only */
+    _Atomic uint64_t quarantined_bytes;
+    _Atomic uint64_t retained_bytes;
+    mbr_rate release;
+
+    mbr_cell cells[MBR_SLOT_COUNT + 1];
+};
+
+struct mbr_authority {
+    /* Read by every call, written at creation and with the limit only. */
+    _Alignas(MBR_LINE_BYTES) mbr_governor *governor;
+    _Atomic uint64_t credit_cap_bytes; /* of one slot */
+    _Atomic uint64_t limit_bytes;      /* in force; written under `lock` */
+
+    /* Shared by the threads that go past their credit. */
+    _Alignas(MBR_LINE_BYTES) _Atomic int64_t room_bytes; /* limit - claimed; negative: over */
+    mbr_peak charged;
+
+    _Alignas(MBR_LINE_BYTES) mbr_lock lock;
+    uint64_t set_limit_bytes;       /* lock; UINT64_MAX: none */
+    uint64_t measured_limit_bytes;  /* lock; UINT64_MAX: none */
+    uint64_t exhausted_limit_bytes; /* lock; UINT64_MAX: none */
+    uint64_t device_free_bytes;     /* lock; MBR_UNKNOWN_BYTES: never measured */
+    uint64_t exhaustion_count;      /* lock */
+    uint64_t revision;              /* lock */
+    _Atomic uint64_t sampled_at_ns;
+    _Atomic uint64_t refusal_count;
+    _Atomic uint64_t violation_count;
+
+    mbr_holder *holders; /* governor->lock, like the next three */
+    uint32_t holder_count;
+    uint64_t retired_refunded_bytes; /* of holders that are gone */
+    mbr_rate release;
+    mbr_authority *prev, *next;                 /* governor->lock */
+    mbr_authority *process_prev, *process_next; /* the lock of credit.c */
+    uint64_t id;
+    void *block;
+    mbr_probe probe; /* free_bytes NULL: none */
+    uint64_t margin_bytes;
+    uint32_t tier;
+    char name[MBR_NAME_BYTES];
+
+    mbr_slot slots[MBR_SLOT_COUNT + 1];
+};
+
+struct mbr_governor {
+    mbr_heap heap;
+    mbr_clock clock;
+    mbr_lock lock; /* the lists of authorities and holders, and the rates of release */
+    mbr_authority *authorities;
+    uint32_t authority_count;
+    uint64_t last_id; /* of authorities and holders; never used again */
+};
+
+/* ---- governor.c: what the creating functions share */
+/* Zeroed memory at the start of a cache line; *block is what to release. NULL when exhausted. */
+void *mbr_governor_allocate(mbr_governor *governor, size_t bytes, void **block);
+bool mbr_governor_name_fits(const char *name);
+/* Copies an answer into a caller's struct that begins with struct_size: at most that many bytes,
+ * the rest of them zero; struct_size itself stays the caller's. */
+void mbr_governor_answer(void *answer, const void *full, size_t full_bytes);
+
+/* ---- credit.c: the slots of threads, and every movement between credit and room */
+/* The slot of this thread plus one; 0 before the thread's first call. */
+extern _Thread_local uint32_t mbr_thread_slot_plus_one;
+/* Gives this thread a slot; the shared one if all are taken or the thread's end cannot be seen. */
+uint32_t mbr_slot_assign(void);
+/* Slots below this index may have been used; the shared one counts extra. */
+uint32_t mbr_slot_used_count(void);
+
+static inline uint32_t mbr_slot_of_thread(void)
+{
+    uint32_t plus_one = mbr_thread_slot_plus_one;
+    return plus_one != 0 ? plus_one - 1 : mbr_slot_assign();
+}
+
+/* From the first, a thread's end gives its credit of this authority back. */
+void mbr_credit_register(mbr_authority *authority);
+void mbr_credit_unregister(mbr_authority *authority);
+uint64_t mbr_credit_cap(uint64_t limit_bytes);
+/* The room itself: exact, no lock, shared by all threads. A take answers the room that it saw, the
+ * one it was decided by. */
+int64_t mbr_room_read(const mbr_authority *authority);
+bool mbr_room_take(mbr_authority *authority, uint64_t bytes, int64_t *seen_bytes);
+void mbr_room_put(mbr_authority *authority, uint64_t bytes);
+void mbr_room_take_past_limit(mbr_authority *authority, uint64_t bytes);
+/* Claims bytes after the thread's credit did not cover them. False: not from here; the caller
+ * decides under the lock. */
+bool mbr_credit_claim(mbr_authority *authority, uint32_t slot_index, uint64_t bytes);
+/* Releases bytes that do not fit into the thread's credit. */
+void mbr_credit_spill(mbr_authority *authority, uint32_t slot_index, uint64_t bytes);
+/* Closes every slot: all credit is room again. */
+void mbr_credit_collect_locked(mbr_authority *authority) MBR_REQUIRES(&authority->lock);
+
+/* ---- limit.c */
+uint64_t mbr_claimed_locked(const mbr_authority *authority) MBR_REQUIRES(&authority->lock);
+/* The least of the three limits comes into force. */
+void mbr_limit_apply_locked(mbr_authority *authority) MBR_REQUIRES(&authority->lock);
+
+/* ---- snapshot.c */
+/* One holder's cells summed, modulo 2^64. */
+typedef struct mbr_sums {
+    uint64_t granted, charged, mapped, refunded_total;
+    uint64_t pending_charged;
+    uint64_t highest_pending; /* of one slot */
+} mbr_sums;
+
+/* An authority's holders summed: raw sums, and the marks. */
+typedef struct mbr_books {
+    mbr_sums sums;
+    uint64_t cached; /* of charged: of holders of the role cache */
+    uint64_t quarantined;
+    uint64_t retained;
+} mbr_books;
+
+mbr_sums mbr_sums_read(const mbr_holder *holder);
+/* A sum that threads at work may have torn: what looks negative is 0. */
+uint64_t mbr_sum_shown(uint64_t sum);
+void mbr_books_read_locked(const mbr_authority *authority, mbr_books *books)
+    MBR_REQUIRES(&authority->governor->lock);
+void mbr_peak_raise(mbr_peak *peak, uint64_t bytes);
+
+/* ---- refusal.c */
+/* The last word, under the lock and with all credit taken back: claims the bytes, or counts the
+ * refusal and fills *refusal (may be NULL). A holder with an allowance always claims here. */
+mbr_status mbr_claim_or_refuse(mbr_holder *holder, uint64_t bytes, mbr_refusal *refusal);
+/* The same for bytes that are claimed already and only change their payer: the holder's allowance
+ * decides alone. */
+mbr_status mbr_lease_or_refuse(mbr_holder *holder, uint64_t bytes, mbr_refusal *refusal);
+
+#endif

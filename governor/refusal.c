@@ -1,0 +1,171 @@
+/* Responsible for the last word on a claim: under the lock, with all credit taken back, and for the
+ * typed refusal with its figures. Never waits, never asks a holder. */
+#include "governor/internal.h"
+
+#include "abi/base/checked.h"
+
+/* Over how long the rate of release is averaged, and the longest advice to wait. */
+#define RATE_MEMORY_SECONDS 1.0
+#define RETRY_AFTER_LIMIT_NS UINT64_C(60000000000)
+#define NS_PER_SECOND 1e9
+
+/* What stood under the lock when the claim was decided. */
+typedef struct decision {
+    uint32_t reason; /* 0: claimed */
+    uint64_t limit_bytes;
+    uint64_t available_bytes;
+    uint64_t device_free_bytes;
+} decision;
+
+/* What the holder's allowance leaves, whatever its authority has. */
+static uint64_t allowance_left(const mbr_holder *holder)
+{
+    if (holder->allowance_bytes == MBR_NO_ALLOWANCE)
+        return UINT64_MAX;
+    uint64_t leased = atomic_load_explicit(&holder->leased_bytes, memory_order_acquire);
+    return leased < holder->allowance_bytes ? holder->allowance_bytes - leased : 0;
+}
+
+/* Two tries, one before the credit of all threads is taken back and one after: with all slots
+ * closed, room is the only place of free bytes. *room_bytes is what the last try was decided by. */
+static bool try_claim_locked(mbr_authority *authority, uint64_t bytes, uint64_t left_bytes,
+    int64_t *room_bytes) MBR_REQUIRES(&authority->lock)
+{
+    if (bytes <= left_bytes && mbr_room_take(authority, bytes, room_bytes))
+        return true;
+    mbr_credit_collect_locked(authority);
+    *room_bytes = mbr_room_read(authority);
+    return bytes <= left_bytes && mbr_room_take(authority, bytes, room_bytes);
+}
+
+static uint32_t reason_locked(const mbr_authority *authority, uint64_t bytes, uint64_t left_bytes,
+    int64_t room_bytes) MBR_REQUIRES(&authority->lock)
+{
+    uint64_t set = mbr_min(authority->set_limit_bytes, MBR_BYTES_LIMIT);
+    uint64_t limit = atomic_load_explicit(&authority->limit_bytes, memory_order_relaxed);
+    uint64_t claimed = limit - (uint64_t)room_bytes;
+    if (bytes > set)
+        return MBR_REFUSED_CAPACITY;
+    if (bytes > left_bytes)
+        return MBR_REFUSED_ALLOWANCE;
+    return claimed <= set && bytes <= set - claimed ? MBR_REFUSED_MEASURED : MBR_REFUSED_LIMIT;
+}
+
+static decision decide_claim(mbr_holder *holder, uint64_t bytes)
+{
+    mbr_authority *authority = holder->authority;
+    decision made = {0};
+    int64_t room;
+    mbr_lock_take(&authority->lock);
+    uint64_t left = allowance_left(holder);
+    if (try_claim_locked(authority, bytes, left, &room)) {
+        if (holder->allowance_bytes != MBR_NO_ALLOWANCE)
+            atomic_fetch_add_explicit(&holder->leased_bytes, bytes, memory_order_relaxed);
+    } else {
+        made.reason = reason_locked(authority, bytes, left, room);
+        made.limit_bytes = atomic_load_explicit(&authority->limit_bytes, memory_order_relaxed);
+        made.available_bytes = mbr_min(left, room < 0 ? 0 : (uint64_t)room);
+        made.device_free_bytes = authority->device_free_bytes;
+    }
+    mbr_lock_drop(&authority->lock);
+    return made;
+}
+
+/* Takes the lease of bytes that somebody else has claimed. */
+static decision decide_lease(mbr_holder *holder, uint64_t bytes)
+{
+    mbr_authority *authority = holder->authority;
+    decision made = {0};
+    mbr_lock_take(&authority->lock);
+    uint64_t left = allowance_left(holder);
+    if (bytes <= left) {
+        atomic_fetch_add_explicit(&holder->leased_bytes, bytes, memory_order_relaxed);
+    } else {
+        made.reason = MBR_REFUSED_ALLOWANCE;
+        made.limit_bytes = atomic_load_explicit(&authority->limit_bytes, memory_order_relaxed);
+        made.available_bytes = left;
+        made.device_free_bytes = authority->device_free_bytes;
+    }
+    mbr_lock_drop(&authority->lock);
+    return made;
+}
+
+/* ---- When to come again */
+static void update_rate(mbr_rate *rate, uint64_t now_ns, uint64_t total_bytes)
+{
+    if (now_ns <= rate->at_ns)
+        return;
+    double seconds = (double)(now_ns - rate->at_ns) / NS_PER_SECOND;
+    double recent = (double)(total_bytes - rate->total_bytes) / seconds;
+    double weight = seconds / (seconds + RATE_MEMORY_SECONDS);
+    rate->bytes_per_second += (recent - rate->bytes_per_second) * weight;
+    rate->at_ns = now_ns;
+    rate->total_bytes = total_bytes;
+}
+
+static uint64_t retry_after(const mbr_rate *rate, uint64_t missing_bytes)
+{
+    if (rate->bytes_per_second < 1.0)
+        return MBR_UNKNOWN_BYTES;
+    double ns = (double)missing_bytes / rate->bytes_per_second * NS_PER_SECOND;
+    return ns < (double)RETRY_AFTER_LIMIT_NS ? (uint64_t)ns : RETRY_AFTER_LIMIT_NS;
+}
+
+/* From the releases of whoever must release first: the holder itself at its allowance, anybody at
+ * the authority's limit, nobody if it can never be. */
+static uint64_t advise_locked(mbr_authority *authority, mbr_holder *holder, const mbr_refusal *full,
+    uint64_t refunded) MBR_REQUIRES(&authority->governor->lock)
+{
+    uint64_t now = mbr_clock_now(&authority->governor->clock);
+    uint64_t missing = full->asked_bytes - full->available_bytes;
+    update_rate(&authority->release, now, refunded + authority->retired_refunded_bytes);
+    update_rate(&holder->release, now, mbr_sums_read(holder).refunded_total);
+    if (full->reason == MBR_REFUSED_CAPACITY)
+        return MBR_UNKNOWN_BYTES;
+    bool own = full->reason == MBR_REFUSED_ALLOWANCE;
+    return retry_after(own ? &holder->release : &authority->release, missing);
+}
+
+static void fill_refusal(mbr_holder *holder, const decision *made, mbr_refusal *full)
+{
+    mbr_authority *authority = holder->authority;
+    mbr_books books;
+    mbr_lock_take(&authority->governor->lock);
+    mbr_books_read_locked(authority, &books);
+    full->reason = made->reason;
+    full->available_bytes = made->available_bytes;
+    full->limit_bytes = made->limit_bytes;
+    full->device_free_bytes = made->device_free_bytes;
+    full->granted_bytes = mbr_sum_shown(books.sums.granted);
+    full->charged_bytes = mbr_sum_shown(books.sums.charged);
+    full->cached_bytes = mbr_sum_shown(books.cached);
+    full->quarantined_bytes = books.quarantined;
+    full->deferred_bytes = MBR_UNKNOWN_BYTES; /* the host knows its release queues */
+    full->retry_after_ns = advise_locked(authority, holder, full, books.sums.refunded_total);
+    mbr_lock_drop(&authority->governor->lock);
+}
+
+static mbr_status answer(
+    mbr_holder *holder, uint64_t bytes, const decision *made, mbr_refusal *refusal)
+{
+    if (made->reason == 0)
+        return MBR_OK;
+    atomic_fetch_add_explicit(&holder->authority->refusal_count, 1, memory_order_relaxed);
+    mbr_refusal full = {.asked_bytes = bytes};
+    fill_refusal(holder, made, &full);
+    if (refusal != NULL)
+        mbr_governor_answer(refusal, &full, sizeof(full));
+    return MBR_OVER_BUDGET;
+}
+
+mbr_status mbr_claim_or_refuse(mbr_holder *holder, uint64_t bytes, mbr_refusal *refusal)
+{
+    decision made = decide_claim(holder, bytes);
+    return answer(holder, bytes, &made, refusal);
+}
+
+mbr_status mbr_lease_or_refuse(mbr_holder *holder, uint64_t bytes, mbr_refusal *refusal)
+{
+    decision made = decide_lease(holder, bytes);
+    return answer(holder, bytes, &made, refusal);
+}
