@@ -198,6 +198,8 @@ void mbr_transfer(mbr_holder *from, mbr_holder *to, uint64_t bytes)
 mbr_status mbr_try_transfer(mbr_holder *from, mbr_holder *to, uint64_t bytes, mbr_refusal *refusal)
 {
     MBR_CHECK(from->authority == to->authority);
+    if (from == to)
+        return MBR_OK;
     if (has_allowance(to)) {
         mbr_status status = mbr_lease_or_refuse(to, bytes, refusal);
         if (status != MBR_OK)
