@@ -75,6 +75,29 @@ TEST(Trace, Mooncake_LongestPrompt_FitsALineAndIsRead)
     }
 }
 
+// A chunk of ids holds those of the longest prompt: filled exactly, and with one that is too many.
+TEST(Trace, Mooncake_IdsThatFillAChunk_AreKeptApart)
+{
+    const uint64_t blocks = MBR_TRACE_MAX_TOKENS / MBR_TRACE_BLOCK_TOKENS;
+    for (uint64_t second : {UINT64_C(1), UINT64_C(2), UINT64_C(3)}) {
+        std::string content;
+        for (uint64_t count : {blocks - 2, second, UINT64_C(2)})
+            content += line("1", std::to_string(count * 512), "1", ids_of(count));
+        MemoryFile file(content);
+        TestHeap heap;
+        mbr_trace_options options = {};
+        options.path = "test.trace";
+        options.os = file.os();
+        options.heap = heap.heap();
+        Loaded loaded = load(options);
+        ASSERT_EQ(loaded.status, MBR_TRACE_OK) << loaded.text();
+        for (uint64_t i = 0; i < 3; i++)
+            for (uint64_t id = 0; id < loaded.trace->requests[i].hash_count; id++)
+                ASSERT_EQ(loaded.trace->requests[i].hash_ids[id], id) << "request " << i;
+        loaded.trace.reset(); // before its heap
+    }
+}
+
 TEST(Trace, Mooncake_MissingKey_IsNamed)
 {
     const char *keys[] = {"timestamp", "input_length", "output_length", "hash_ids"};

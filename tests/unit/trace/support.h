@@ -1,5 +1,5 @@
 // What the tests of traces share: files in memory whose calls fail on request, and a heap that
-// counts its blocks and fails the Nth allocation.
+// counts its blocks, guards their ends and fails the Nth allocation.
 #ifndef MEMBRANE_TESTS_UNIT_TRACE_SUPPORT_H
 #define MEMBRANE_TESTS_UNIT_TRACE_SUPPORT_H
 
@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <memory>
-#include <set>
 #include <string>
 
 extern "C" {
@@ -35,8 +35,9 @@ class TestHeap
         auto *self = static_cast<TestHeap *>(context);
         if (++self->call_count_ == self->fail_at_)
             return nullptr;
-        void *memory = std::calloc(1, bytes);
-        self->live_.insert(memory);
+        auto *memory = static_cast<unsigned char *>(std::calloc(1, bytes + guard_bytes));
+        std::memset(memory + bytes, guard, guard_bytes);
+        self->live_.emplace(memory, bytes);
         return memory;
     }
     static void release(void *context, void *memory)
@@ -44,12 +45,19 @@ class TestHeap
         auto *self = static_cast<TestHeap *>(context);
         if (memory == nullptr)
             return;
-        EXPECT_EQ(self->live_.erase(memory), 1u) << "released a block that is not live";
+        auto block = self->live_.find(memory);
+        ASSERT_NE(block, self->live_.end()) << "released a block that is not live";
+        const auto *end = static_cast<unsigned char *>(memory) + block->second;
+        for (size_t i = 0; i < guard_bytes; i++)
+            EXPECT_EQ(end[i], guard) << "written behind a block of " << block->second << " bytes";
+        self->live_.erase(block);
         std::free(memory);
     }
 
     mbr_heap heap_;
-    std::set<void *> live_;
+    static constexpr size_t guard_bytes = 64;
+    static constexpr unsigned char guard = 0xa5;
+    std::map<void *, size_t> live_; // and how many bytes were asked for
     uint64_t call_count_ = 0;
     uint64_t fail_at_ = 0;
 };

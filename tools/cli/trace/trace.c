@@ -142,7 +142,7 @@ static mbr_trace_status refuse_answer(
     if (answer == MBR_LINES_OUT_OF_MEMORY)
         return mbr_trace_refuse_memory(loading);
     if (answer == MBR_LINES_UNREADABLE)
-        return refuse_file(loading, number, failure_errno);
+        return refuse_file(loading, number == 1 ? 0 : number, failure_errno);
     return mbr_trace_refuse(loading, MBR_TRACE_OVER_LIMIT, (mbr_trace_place){.line = number},
         "the line is longer than %" PRIu32
         " bytes (MBR_TRACE_MAX_LINE_BYTES); is this a text file with one request a line?",
