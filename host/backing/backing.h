@@ -65,6 +65,9 @@ void mbr_backing_set_keep(mbr_backing *backing, uint64_t keep_bytes);
 uint64_t mbr_backing_trim(mbr_backing *backing, uint64_t keep_bytes);
 /* The same by amount: what a refused grant is short of. */
 uint64_t mbr_backing_evict(mbr_backing *backing, uint64_t bytes);
+/* The end of a lost context is confirmed from outside: what was retained for it is refunded, once.
+ */
+void mbr_backing_confirm_lost(mbr_backing *backing, const mbr_context *context);
 
 typedef struct mbr_backing_figures {
     uint64_t pooled_bytes, parked_bytes, held_bytes, span_bytes;
@@ -100,6 +103,7 @@ void mbr_range_figures_read(mbr_range *range, mbr_range_figures *figures);
 
 typedef struct mbr_range_part {
     mbr_range *range;
+    uint64_t handle; /* the client's, checked against the range's (MBR_STALE); 0: not checked */
     uint64_t offset_bytes;
     uint64_t bytes;
 } mbr_range_part;
@@ -125,7 +129,7 @@ mbr_status mbr_range_give_back(mbr_range *range, uint64_t offset_bytes, uint64_t
     mbr_error *error);
 
 /* The range is the backing's from now on and must not be used again. On failure (MBR_QUEUE_FULL) it
- * still is the caller's. gone() is called once it is parked or given back, with no lock held. */
+ * still is the caller's. */
 mbr_status mbr_range_end(mbr_range *range, bool now, const uint64_t *stream_ids,
     uint32_t stream_count, mbr_error *error);
 
@@ -152,6 +156,7 @@ typedef struct mbr_span {
     uint32_t content;     /* MBR_CONTENT_… */
     uint32_t isolation_group;
     mbr_range *range;       /* NULL: eager */
+    mbr_context *context;   /* eager: pinned from take to give */
     uint64_t allocation_id; /* eager: the port's */
 } mbr_span;
 

@@ -54,6 +54,12 @@ mbr_status mbr_port_allocate(mbr_port *port, uint64_t bytes, uint64_t align_byte
 mbr_status mbr_port_release(mbr_port *port, uint64_t allocation_id, uint64_t address,
     uint64_t owned_bytes, mbr_answer *answer, mbr_error *error);
 
+/* The device took these with it (a lost context whose end is confirmed): the host stops counting
+ * them, and the audit no longer compares with the plugin. */
+void mbr_port_forget_extent(mbr_port *port, uint64_t owned_bytes);
+void mbr_port_forget_mapping(mbr_port *port, uint64_t bytes);
+void mbr_port_forget_reservation(mbr_port *port, uint64_t bytes);
+
 /* Moving numbers of the plugin; false if it cannot tell. */
 bool mbr_port_stats(mbr_port *port, mbr_mechanism_stats *stats);
 

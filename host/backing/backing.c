@@ -1,0 +1,137 @@
+/* One backing: its records' life, its figures, its errors. Decides nothing about extents. */
+#include "host/backing/internal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <utlist.h>
+
+mbr_status mbr_backing_fail(mbr_error *error, mbr_status status, const char *format, ...)
+{
+    if (error == NULL)
+        return status;
+    *error = (mbr_error){MBR_SIZED(mbr_error), .status = status};
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(error->text, sizeof(error->text), format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+mbr_status mbr_backing_create(
+    const mbr_backing_options *options, mbr_backing **backing, mbr_error *error)
+{
+    *backing = NULL;
+    mbr_backing *created = mbr_heap_allocate(options->heap, sizeof(*created));
+    if (created == NULL)
+        return mbr_backing_fail(
+            error, MBR_OUT_OF_HOST_MEMORY, "no host memory for a backing of %s", options->name);
+    mbr_holder_options holder = {
+        .name = options->name, .role = MBR_ROLE_CACHE, .allowance_bytes = MBR_NO_ALLOWANCE};
+    mbr_status status = mbr_holder_create(options->authority, &holder, &created->cache, error);
+    if (status != MBR_OK) {
+        mbr_heap_release(options->heap, created);
+        return status;
+    }
+    created->port = options->port;
+    created->mechanism = mbr_port_mechanism(options->port);
+    created->authority = options->authority;
+    created->heap = options->heap;
+    created->keep_bytes = options->keep_bytes;
+    mbr_lock_init(&created->lock, MBR_RANK_BACKING);
+    mbr_condition_init(&created->edited);
+    *backing = created;
+    return MBR_OK;
+}
+
+static mbr_status refuse_live(const mbr_backing *backing, mbr_error *error)
+{
+    if (backing->live_count + backing->prefix_count + backing->span_count == 0)
+        return MBR_OK;
+    return mbr_backing_fail(error, MBR_IN_USE,
+        "%llu ranges, %llu prefixes and %llu spans are out; release them first",
+        (unsigned long long)(backing->live_count - backing->span_count),
+        (unsigned long long)backing->prefix_count, (unsigned long long)backing->span_count);
+}
+
+static void dissolve_cached(mbr_backing *backing)
+{
+    mbr_lock_take(&backing->lock);
+    mbr_range *range;
+    while ((range = backing->cached) != NULL && range->stuck_count == 0) {
+        mbr_range_uncache(range);
+        mbr_lock_drop(&backing->lock);
+        mbr_range_dissolve(range);
+        mbr_lock_take(&backing->lock);
+    }
+    mbr_lock_drop(&backing->lock);
+}
+
+static void free_list(mbr_backing *backing, mbr_range *head)
+{
+    mbr_range *range, *next;
+    DL_FOREACH_SAFE(head, range, next)
+    {
+        mbr_heap_release(backing->heap, range->slots);
+        mbr_heap_release(backing->heap, range);
+    }
+}
+
+mbr_status mbr_backing_destroy(mbr_backing *backing, mbr_error *error)
+{
+    mbr_lock_take(&backing->lock);
+    mbr_status status = refuse_live(backing, error);
+    mbr_lock_drop(&backing->lock);
+    if (status != MBR_OK)
+        return status;
+    mbr_backing_evict(backing, UINT64_MAX);
+    dissolve_cached(backing);
+    uint64_t withheld = backing->extent_count + backing->quarantined_count;
+    if (withheld == 0)
+        status = mbr_holder_destroy(backing->cache, error);
+    else /* leaked on purpose: a certain leak is better than an uncertain corruption (rule 33) */
+        status = mbr_backing_fail(error, MBR_RESIDUAL,
+            "%llu extents or ranges cannot be given back safely and are leaked, still charged",
+            (unsigned long long)withheld);
+    if (status == MBR_OK) {
+        free_list(backing, backing->spare);
+        mbr_lock_finish(&backing->lock);
+        mbr_condition_finish(&backing->edited);
+        mbr_heap_release(backing->heap, backing);
+    }
+    return status;
+}
+
+mbr_holder *mbr_backing_cache(mbr_backing *backing)
+{
+    return backing->cache;
+}
+
+mbr_port *mbr_backing_port(mbr_backing *backing)
+{
+    return backing->port;
+}
+
+void mbr_backing_set_keep(mbr_backing *backing, uint64_t keep_bytes)
+{
+    mbr_lock_take(&backing->lock);
+    backing->keep_bytes = keep_bytes;
+    mbr_lock_drop(&backing->lock);
+}
+
+void mbr_backing_read(mbr_backing *backing, mbr_backing_figures *figures)
+{
+    mbr_lock_take(&backing->lock);
+    *figures = (mbr_backing_figures){
+        .pooled_bytes = backing->pooled_bytes,
+        .parked_bytes = backing->parked_bytes,
+        .held_bytes = backing->held_bytes,
+        .span_bytes = backing->span_bytes,
+        .extent_count = backing->extent_count,
+        .range_count = backing->live_count,
+        .cached_range_count = backing->cached_count,
+        .prefix_count = backing->prefix_count,
+        .quarantined_count = backing->quarantined_count,
+        .retained_bytes = backing->retained_bytes,
+    };
+    mbr_lock_drop(&backing->lock);
+}

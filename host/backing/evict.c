@@ -1,0 +1,103 @@
+/* Gives cached extents back to the system: from the pool first, which costs one call, then from
+ * parked ranges, coldest first. Picks only what the cache pays for. */
+#include "host/backing/internal.h"
+
+#include <utlist.h>
+
+#define SEARCH_RANGE_COUNT 64 /* cached ranges looked at for one size */
+
+static bool last_parked(const mbr_range *range, uint64_t bytes, uint64_t *index)
+{
+    if (range->parked_bytes == 0)
+        return false;
+    for (uint64_t i = range->slot_count; i-- > 0;) {
+        if (range->slots[i].state == MBR_SLOT_PARKED &&
+            (bytes == 0 || range->slots[i].extent->bytes == bytes)) {
+            *index = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static mbr_range *search(mbr_range *head, uint64_t bytes, const void *editor, uint64_t *index)
+{
+    uint32_t looked = 0;
+    for (mbr_range *range = head; range != NULL && looked < SEARCH_RANGE_COUNT;
+         range = range->next) {
+        bool free_to_take = range->editor == NULL || (range->editor == editor && !range->growing);
+        if (!free_to_take || range->parked_bytes == 0)
+            continue;
+        looked++;
+        if (last_parked(range, bytes, index))
+            return range;
+    }
+    return NULL;
+}
+
+mbr_range *mbr_find_parked(
+    mbr_backing *backing, uint64_t bytes, const void *editor, uint64_t *index)
+{
+    if (backing->parked_bytes == 0)
+        return NULL;
+    mbr_range *found = search(backing->cached, bytes, editor, index);
+    return found != NULL ? found : search(backing->live, bytes, editor, index);
+}
+
+uint64_t mbr_backing_cached_bytes_locked(const mbr_backing *backing)
+{
+    return backing->pooled_bytes + backing->parked_bytes;
+}
+
+/* Unmaps one parked extent, which then is pooled. False: nothing is parked, or it is stuck. */
+static bool unpark_one(mbr_backing *backing)
+{
+    int editor;
+    uint64_t index;
+    mbr_lock_take(&backing->lock);
+    mbr_range *range = mbr_find_parked(backing, 0, NULL, &index);
+    if (range != NULL)
+        mbr_range_begin_edit(range, &editor);
+    mbr_lock_drop(&backing->lock);
+    if (range == NULL)
+        return false;
+    bool unmapped = mbr_range_unmap_slot(range, index);
+    mbr_lock_take(&backing->lock);
+    mbr_range_end_edit(range);
+    bool empty = range->cached && range->parked_bytes + range->stuck_count == 0 &&
+        backing->cached_count > MBR_CACHED_RANGE_LIMIT_COUNT / 2;
+    if (empty)
+        mbr_range_uncache(range);
+    mbr_lock_drop(&backing->lock);
+    if (empty)
+        mbr_range_dissolve(range);
+    return unmapped;
+}
+
+uint64_t mbr_backing_evict(mbr_backing *backing, uint64_t bytes)
+{
+    uint64_t released = 0;
+    while (released < bytes) {
+        mbr_lock_take(&backing->lock);
+        mbr_extent *extent = mbr_pool_take_coldest(backing);
+        mbr_lock_drop(&backing->lock);
+        if (extent != NULL)
+            released += mbr_extent_destroy(backing, extent);
+        else if (!unpark_one(backing))
+            break;
+    }
+    return released;
+}
+
+uint64_t mbr_backing_trim(mbr_backing *backing, uint64_t keep_bytes)
+{
+    mbr_lock_take(&backing->lock);
+    uint64_t cached = mbr_backing_cached_bytes_locked(backing);
+    mbr_lock_drop(&backing->lock);
+    return cached <= keep_bytes ? 0 : mbr_backing_evict(backing, cached - keep_bytes);
+}
+
+void mbr_backing_keep_watermark(mbr_backing *backing)
+{
+    mbr_backing_trim(backing, backing->keep_bytes);
+}

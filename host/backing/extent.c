@@ -1,0 +1,199 @@
+/* Extent records: their states, users and payers, and the pool of unmapped ones. Calls the plugin
+ * only to destroy; maps nothing. */
+#include "host/backing/internal.h"
+
+#include <utlist.h>
+
+#define POOL_LOOK_BACK_COUNT 8
+
+static const char *const state_names[MBR_EXTENT_STATE_COUNT] = {
+    "pooled", "mapped", "shared", "parked", "held", "quarantined", "retained", "destroyed"};
+
+static const uint32_t state_successors[MBR_EXTENT_STATE_COUNT] = {
+    [MBR_EXTENT_POOLED] = MBR_STATE_BIT(MBR_EXTENT_MAPPED) | MBR_STATE_BIT(MBR_EXTENT_DESTROYED) |
+        MBR_STATE_BIT(MBR_EXTENT_QUARANTINED),
+    [MBR_EXTENT_MAPPED] = MBR_STATE_BIT(MBR_EXTENT_SHARED) | MBR_STATE_BIT(MBR_EXTENT_PARKED) |
+        MBR_STATE_BIT(MBR_EXTENT_POOLED) | MBR_STATE_BIT(MBR_EXTENT_HELD) |
+        MBR_STATE_BIT(MBR_EXTENT_QUARANTINED) | MBR_STATE_BIT(MBR_EXTENT_RETAINED),
+    [MBR_EXTENT_SHARED] = MBR_STATE_BIT(MBR_EXTENT_MAPPED) | MBR_STATE_BIT(MBR_EXTENT_QUARANTINED) |
+        MBR_STATE_BIT(MBR_EXTENT_RETAINED),
+    [MBR_EXTENT_PARKED] = MBR_STATE_BIT(MBR_EXTENT_MAPPED) | MBR_STATE_BIT(MBR_EXTENT_POOLED) |
+        MBR_STATE_BIT(MBR_EXTENT_QUARANTINED),
+    [MBR_EXTENT_HELD] = MBR_STATE_BIT(MBR_EXTENT_MAPPED) | MBR_STATE_BIT(MBR_EXTENT_POOLED),
+    [MBR_EXTENT_QUARANTINED] = MBR_STATE_BIT(MBR_EXTENT_POOLED) |
+        MBR_STATE_BIT(MBR_EXTENT_DESTROYED) | MBR_STATE_BIT(MBR_EXTENT_RETAINED),
+    [MBR_EXTENT_RETAINED] = MBR_STATE_BIT(MBR_EXTENT_DESTROYED),
+    [MBR_EXTENT_DESTROYED] = 0,
+};
+
+const mbr_state_table mbr_extent_states = {
+    "extent", state_names, state_successors, MBR_EXTENT_STATE_COUNT};
+
+static mbr_extent_state state_of(const mbr_extent *extent)
+{
+    return (mbr_extent_state)atomic_load_explicit(&extent->state, memory_order_relaxed);
+}
+
+void mbr_extent_move(mbr_backing *backing, mbr_extent *extent, mbr_extent_state to)
+{
+    mbr_extent_state from = state_of(extent);
+    if (from == to)
+        return;
+    mbr_state_move(&mbr_extent_states, &extent->state, from, to);
+    if (from == MBR_EXTENT_HELD)
+        backing->held_bytes -= extent->owned_bytes;
+    if (to == MBR_EXTENT_HELD)
+        backing->held_bytes += extent->owned_bytes;
+}
+
+/* A move between payers is a transfer, never a refund and a charge. */
+void mbr_extent_pay(mbr_extent *extent, mbr_holder *payer)
+{
+    if (extent->payer != payer)
+        mbr_transfer(extent->payer, payer, extent->owned_bytes);
+    extent->payer = payer;
+}
+
+void mbr_extent_add_slot(mbr_extent *extent, mbr_slot *slot)
+{
+    slot->extent = extent;
+    DL_APPEND(extent->slots, slot);
+    extent->slot_count++;
+}
+
+void mbr_extent_remove_slot(mbr_extent *extent, mbr_slot *slot)
+{
+    DL_DELETE(extent->slots, slot);
+    slot->extent = NULL;
+    slot->holder = NULL;
+    extent->slot_count--;
+}
+
+bool mbr_extent_settle_users(mbr_backing *backing, mbr_extent *extent)
+{
+    if (extent->slot_count == 0 && extent->keeps == NULL)
+        return false;
+    if (extent->slot_count == 0) {
+        mbr_extent_move(backing, extent, MBR_EXTENT_HELD);
+    } else if (extent->slot_count == 1) {
+        mbr_extent_move(backing, extent, MBR_EXTENT_MAPPED);
+    }
+    mbr_extent_pay(
+        extent, extent->keeps != NULL ? extent->keeps->prefix->holder : extent->slots->holder);
+    return true;
+}
+
+static mbr_pool_class *find_class(mbr_backing *backing, uint64_t bytes)
+{
+    for (uint32_t i = 0; i < backing->pool_class_count; i++) {
+        if (backing->pool[i].bytes == bytes)
+            return &backing->pool[i];
+    }
+    return NULL;
+}
+
+static mbr_pool_class *find_or_add_class(mbr_backing *backing, uint64_t bytes)
+{
+    mbr_pool_class *found = find_class(backing, bytes);
+    if (found != NULL)
+        return found;
+    for (uint32_t i = 0; i < backing->pool_class_count; i++) { /* one that has run empty */
+        if (backing->pool[i].extents == NULL) {
+            backing->pool[i].bytes = bytes;
+            return &backing->pool[i];
+        }
+    }
+    if (backing->pool_class_count == MBR_POOL_CLASS_LIMIT_COUNT)
+        return NULL;
+    found = &backing->pool[backing->pool_class_count++];
+    *found = (mbr_pool_class){.bytes = bytes};
+    return found;
+}
+
+bool mbr_pool_put(mbr_backing *backing, mbr_extent *extent)
+{
+    MBR_ASSERT(extent->slot_count == 0 && extent->keeps == NULL);
+    mbr_pool_class *pool_class = find_or_add_class(backing, extent->bytes);
+    if (pool_class == NULL)
+        return false;
+    mbr_extent_move(backing, extent, MBR_EXTENT_POOLED);
+    mbr_extent_pay(extent, backing->cache);
+    DL_APPEND(pool_class->extents, extent);
+    backing->pooled_bytes += extent->owned_bytes;
+    return true;
+}
+
+static mbr_extent *take_from(mbr_backing *backing, mbr_pool_class *pool_class, mbr_extent *extent)
+{
+    DL_DELETE(pool_class->extents, extent);
+    backing->pooled_bytes -= extent->owned_bytes;
+    return extent;
+}
+
+/* The warmest of the same isolation group among the last few, since it needs no fill; else the
+ * warmest. */
+mbr_extent *mbr_pool_take(mbr_backing *backing, uint64_t bytes, uint32_t isolation_group)
+{
+    mbr_pool_class *pool_class = find_class(backing, bytes);
+    if (pool_class == NULL || pool_class->extents == NULL)
+        return NULL;
+    mbr_extent *warmest = pool_class->extents->prev;
+    mbr_extent *found = warmest;
+    for (uint32_t i = 0; i < POOL_LOOK_BACK_COUNT; i++) {
+        if (found->isolation_group == isolation_group)
+            return take_from(backing, pool_class, found);
+        if (found == pool_class->extents)
+            break;
+        found = found->prev;
+    }
+    return take_from(backing, pool_class, warmest);
+}
+
+mbr_extent *mbr_pool_take_coldest(mbr_backing *backing)
+{
+    for (uint32_t i = 0; i < backing->pool_class_count; i++) {
+        if (backing->pool[i].extents != NULL)
+            return take_from(backing, &backing->pool[i], backing->pool[i].extents);
+    }
+    return NULL;
+}
+
+void mbr_extent_withhold(mbr_backing *backing, mbr_extent *extent)
+{
+    mbr_extent_move(backing, extent, MBR_EXTENT_QUARANTINED);
+    mbr_quarantine(extent->payer, extent->owned_bytes);
+    backing->quarantined_count++;
+}
+
+uint64_t mbr_extent_destroy(mbr_backing *backing, mbr_extent *extent)
+{
+    mbr_answer answer;
+    mbr_status status =
+        mbr_port_extent_destroy(backing->port, extent->id, extent->owned_bytes, &answer, NULL);
+    mbr_lock_take(&backing->lock);
+    if (status != MBR_OK) { /* nobody else knows it: I7, unmapped and destroy failed */
+        mbr_extent_withhold(backing, extent);
+        DL_APPEND(backing->withheld, extent);
+        mbr_lock_drop(&backing->lock);
+        mbr_authority_note_violation(backing->authority);
+        return 0;
+    }
+    mbr_extent_move(backing, extent, MBR_EXTENT_DESTROYED);
+    backing->extent_count--;
+    mbr_lock_drop(&backing->lock);
+    uint64_t released = extent->owned_bytes;
+    mbr_refund(extent->payer, released);
+    mbr_heap_release(backing->heap, extent);
+    return released;
+}
+
+void mbr_extent_recycle(mbr_backing *backing, mbr_extent *extent)
+{
+    mbr_lock_take(&backing->lock);
+    bool pooled = mbr_pool_put(backing, extent);
+    if (!pooled)
+        mbr_extent_move(backing, extent, MBR_EXTENT_POOLED);
+    mbr_lock_drop(&backing->lock);
+    if (!pooled)
+        mbr_extent_destroy(backing, extent);
+}

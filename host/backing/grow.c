@@ -1,0 +1,411 @@
+/* The grow transaction: plan, grant, make the extents, map, protect, fill, publish; and its undo in
+ * reverse. Holds no lock across the plugin; decides no policy beyond the plan's. */
+#include "host/backing/plan.h"
+
+#include <string.h>
+#include <utlist.h>
+
+typedef struct mbr_growth_run {
+    mbr_plan plan;
+    const mbr_grow_options *options;
+    mbr_backing *backing;
+    uint64_t granted_bytes;  /* not yet charged */
+    uint64_t adopted_bytes;  /* moved from the cache to the holder in advance */
+    uint64_t residual_bytes; /* what an undo could not take back */
+    bool planned;            /* sources are taken and nothing was executed */
+    mbr_error *error;
+} mbr_growth_run;
+
+/* ---- Making extents
+ * ---------------------------------------------------------------------------------------- */
+
+static mbr_status create_extent(mbr_growth_run *run, mbr_plan_item *item)
+{
+    mbr_backing *backing = run->backing;
+    mbr_holder *holder = run->options->holder;
+    mbr_extent *extent = mbr_heap_allocate(backing->heap, sizeof(*extent));
+    if (extent == NULL)
+        return mbr_backing_fail(run->error, MBR_OUT_OF_HOST_MEMORY, "no host memory for an extent");
+    mbr_answer answer;
+    mbr_status status =
+        mbr_port_extent_create(backing->port, item->bytes, item->bytes, 0, &answer, run->error);
+    if (status != MBR_OK && answer.owned_bytes == 0) {
+        mbr_heap_release(backing->heap, extent);
+        return status;
+    }
+    /* Owned bytes are charged when the extent is made, also those of a failure that left some. */
+    uint64_t granted = mbr_min(answer.owned_bytes, item->bytes);
+    mbr_charge(holder, granted);
+    mbr_record_committed(holder, answer.owned_bytes - granted);
+    run->granted_bytes -= granted;
+    *extent = (mbr_extent){.id = answer.id,
+        .bytes = item->bytes,
+        .owned_bytes = answer.owned_bytes,
+        .content = answer.content,
+        .payer = holder,
+        .isolation_group = item->range->isolation_group};
+    mbr_lock_take(&backing->lock);
+    backing->extent_count++;
+    if (status != MBR_OK) {
+        mbr_extent_withhold(backing, extent);
+        DL_APPEND(backing->withheld, extent);
+        run->residual_bytes += extent->owned_bytes;
+    }
+    mbr_lock_drop(&backing->lock);
+    if (status != MBR_OK)
+        return status;
+    item->extent = extent;
+    item->stage = MBR_STAGE_UNMAPPED;
+    return MBR_OK;
+}
+
+static mbr_status steal_extent(mbr_growth_run *run, mbr_plan_item *item)
+{
+    mbr_backing *backing = run->backing;
+    mbr_range *victim = item->victim;
+    mbr_slot *slot = &victim->slots[item->victim_index];
+    mbr_answer answer;
+    mbr_status status = mbr_port_unmap(backing->port, victim->reservation_id,
+        mbr_slot_offset(victim, item->victim_index), item->bytes, &answer, run->error);
+    mbr_lock_take(&backing->lock);
+    if (status != MBR_OK) {
+        mbr_extent_withhold(backing, item->extent);
+        mbr_range_set_slot(victim, item->victim_index, MBR_SLOT_STUCK);
+        run->residual_bytes += item->extent->owned_bytes;
+        item->stage = MBR_STAGE_GONE;
+    } else {
+        mbr_range_set_slot(victim, item->victim_index, MBR_SLOT_EMPTY);
+        mbr_extent_remove_slot(item->extent, slot);
+        mbr_extent_move(backing, item->extent, MBR_EXTENT_POOLED);
+        item->stage = MBR_STAGE_UNMAPPED;
+    }
+    mbr_lock_drop(&backing->lock);
+    if (status == MBR_OK)
+        mbr_mapped_sub(backing->cache, item->bytes);
+    return status;
+}
+
+static mbr_status make_extents(mbr_growth_run *run)
+{
+    mbr_status status = MBR_OK;
+    for (uint64_t i = 0; i < run->plan.item_count && status == MBR_OK; i++) {
+        mbr_plan_item *item = &run->plan.items[i];
+        if (item->source == MBR_SOURCE_CREATE)
+            status = create_extent(run, item);
+        else if (item->source == MBR_SOURCE_STEAL)
+            status = steal_extent(run, item);
+    }
+    return status;
+}
+
+/* ---- Mapping
+ * ------------------------------------------------------------------------------------------------
+ */
+
+/* The residual of an item: mapped and owned, charged to whoever pays now; its slot is stuck. */
+static void strand_item(mbr_growth_run *run, mbr_plan_item *item)
+{
+    mbr_backing *backing = run->backing;
+    mbr_lock_take(&backing->lock);
+    mbr_extent_add_slot(item->extent, &item->range->slots[item->index]);
+    mbr_range_set_slot(item->range, item->index, MBR_SLOT_STUCK);
+    item->range->slots[item->index].holder = item->extent->payer;
+    mbr_extent_withhold(backing, item->extent);
+    mbr_lock_drop(&backing->lock);
+    mbr_mapped_add(item->extent->payer, item->bytes);
+    run->residual_bytes += item->extent->owned_bytes;
+    item->stage = MBR_STAGE_GONE;
+}
+
+static mbr_status map_item(mbr_growth_run *run, mbr_plan_item *item)
+{
+    mbr_answer answer;
+    mbr_status status = mbr_port_map(run->backing->port, item->range->reservation_id, item->offset,
+        item->extent->id, item->bytes, &answer, run->error);
+    if (answer.quarantined)
+        strand_item(run, item);
+    else if (status == MBR_OK || answer.mapped_bytes != 0)
+        item->stage = MBR_STAGE_MAPPED; /* also a failure that left it mapped: the undo unmaps */
+    return status;
+}
+
+/* One call for each run of adjacent new mappings. */
+static mbr_status protect_items(mbr_growth_run *run)
+{
+    const mbr_plan *plan = &run->plan;
+    for (uint64_t i = 0; i < plan->item_count;) {
+        const mbr_plan_item *first = &plan->items[i];
+        uint64_t end = first->offset + first->bytes;
+        bool mapped = first->stage == MBR_STAGE_MAPPED;
+        for (i++; i < plan->item_count && mapped; i++) {
+            const mbr_plan_item *item = &plan->items[i];
+            if (item->stage != MBR_STAGE_MAPPED || item->range != first->range ||
+                item->offset != end)
+                break;
+            end += item->bytes;
+        }
+        if (!mapped)
+            continue;
+        mbr_status status = mbr_port_protect(run->backing->port, first->range->reservation_id,
+            first->offset, end - first->offset, MBR_ACCESS_READ_WRITE, run->error);
+        if (status != MBR_OK)
+            return status;
+    }
+    return MBR_OK;
+}
+
+static mbr_status map_items(mbr_growth_run *run)
+{
+    mbr_status status = MBR_OK;
+    for (uint64_t i = 0; i < run->plan.item_count && status == MBR_OK; i++) {
+        if (run->plan.items[i].stage == MBR_STAGE_UNMAPPED)
+            status = map_item(run, &run->plan.items[i]);
+    }
+    return status == MBR_OK ? protect_items(run) : status;
+}
+
+/* ---- Contents (I21)
+ * ------------------------------------------------------------------------------------------- */
+
+static bool needs_fill(const mbr_growth_run *run, const mbr_plan_item *item)
+{
+    const mbr_extent *extent = item->extent;
+    if (extent->content == MBR_CONTENT_ZERO)
+        return false;
+    return (run->options->flags & MBR_GROW_ZEROED) != 0 ||
+        extent->isolation_group != item->range->isolation_group;
+}
+
+static mbr_status fill_item(mbr_growth_run *run, mbr_plan_item *item)
+{
+    uint64_t address = item->range->address + item->offset;
+    if (run->options->stream_id != 0)
+        return mbr_context_fill(
+            item->range->context, run->options->stream_id, address, 0, item->bytes, run->error);
+    if (!run->backing->mechanism->host_accessible)
+        return mbr_backing_fail(run->error, MBR_INVALID_ARGUMENT,
+            "this growth must be filled, and no stream was given to fill it on; pass a stream");
+    memset((void *)(uintptr_t)address, 0, item->bytes);
+    return MBR_OK;
+}
+
+static mbr_status fill_items(mbr_growth_run *run)
+{
+    for (uint64_t i = 0; i < run->plan.item_count; i++) {
+        mbr_plan_item *item = &run->plan.items[i];
+        if (!needs_fill(run, item))
+            continue;
+        mbr_status status = fill_item(run, item);
+        if (status != MBR_OK)
+            return status;
+        item->extent->content = MBR_CONTENT_ZERO;
+        item->extent->isolation_group = item->range->isolation_group;
+    }
+    return MBR_OK;
+}
+
+/* ---- Undo
+ * --------------------------------------------------------------------------------------------------------
+ */
+
+static void unmap_item(mbr_growth_run *run, mbr_plan_item *item)
+{
+    mbr_answer answer;
+    mbr_status status = mbr_port_unmap(
+        run->backing->port, item->range->reservation_id, item->offset, item->bytes, &answer, NULL);
+    if (status == MBR_OK)
+        item->stage = MBR_STAGE_UNMAPPED;
+    else
+        strand_item(run, item);
+}
+
+static void undo_items(mbr_growth_run *run)
+{
+    for (uint64_t i = run->plan.item_count; i-- > 0;) {
+        mbr_plan_item *item = &run->plan.items[i];
+        if (item->extent != NULL && item->source != MBR_SOURCE_CREATE)
+            item->extent->content = MBR_CONTENT_STALE; /* a fill may still be under way */
+        if (item->stage == MBR_STAGE_MAPPED)
+            unmap_item(run, item);
+        if (item->stage == MBR_STAGE_UNMAPPED && item->source == MBR_SOURCE_CREATE) {
+            if (mbr_extent_destroy(run->backing, item->extent) == 0)
+                run->residual_bytes += item->extent->owned_bytes;
+            item->stage = MBR_STAGE_GONE;
+        }
+    }
+    mbr_plan_drop_sources(&run->plan);
+}
+
+/* ---- The books
+ * ------------------------------------------------------------------------------------------------------
+ */
+
+static mbr_status take_budget(mbr_growth_run *run)
+{
+    const mbr_grow_options *options = run->options;
+    uint64_t adopted = run->plan.pool_bytes + run->plan.parked_bytes;
+    mbr_status status = mbr_grant(options->holder, run->plan.create_bytes, options->refusal);
+    if (status != MBR_OK)
+        return status;
+    run->granted_bytes = run->plan.create_bytes;
+    if (options->holder != run->backing->cache && adopted != 0) {
+        /* An allowance holds for adopted bytes too; they are paid for again on an undo. */
+        status = mbr_try_transfer(run->backing->cache, options->holder, adopted, options->refusal);
+        if (status != MBR_OK) {
+            mbr_grant_return(options->holder, run->granted_bytes);
+            run->granted_bytes = 0;
+            return status;
+        }
+        run->adopted_bytes = adopted;
+    }
+    return MBR_OK;
+}
+
+static void return_budget(mbr_growth_run *run)
+{
+    mbr_grant_return(run->options->holder, run->granted_bytes);
+    run->granted_bytes = 0;
+    if (run->adopted_bytes != 0)
+        mbr_transfer(run->options->holder, run->backing->cache, run->adopted_bytes);
+    run->adopted_bytes = 0;
+}
+
+/* ---- Publish
+ * ----------------------------------------------------------------------------------------------------------
+ */
+
+static void publish_item_locked(mbr_growth_run *run, mbr_plan_item *item)
+{
+    mbr_extent *extent = item->extent;
+    mbr_slot *slot = &item->range->slots[item->index];
+    if (item->source != MBR_SOURCE_PARKED)
+        mbr_extent_add_slot(extent, slot);
+    mbr_range_set_slot(item->range, item->index, MBR_SLOT_COMMITTED);
+    mbr_extent_move(run->backing, extent, MBR_EXTENT_MAPPED);
+    slot->holder = run->options->holder;
+    extent->payer = run->options->holder; /* the transfer was booked by take_budget */
+    extent->isolation_group = item->range->isolation_group;
+}
+
+static void publish(mbr_growth_run *run, mbr_range_grow_result *result)
+{
+    mbr_backing *backing = run->backing;
+    mbr_plan *plan = &run->plan;
+    uint64_t mapped = 0;
+    bool zero = plan->item_count != 0;
+    mbr_lock_take(&backing->lock);
+    for (uint64_t i = 0; i < plan->item_count; i++) {
+        zero = zero && plan->items[i].extent->content == MBR_CONTENT_ZERO;
+        mapped += plan->items[i].source == MBR_SOURCE_PARKED ? 0 : plan->items[i].bytes;
+        publish_item_locked(run, &plan->items[i]);
+        plan->items[i].extent->content = MBR_CONTENT_STALE; /* of its next life */
+    }
+    for (uint32_t i = 0; i < plan->part_count; i++)
+        mbr_range_update_committed_end(plan->parts[i].range);
+    mbr_lock_drop(&backing->lock);
+    mbr_mapped_add(run->options->holder, mapped);
+    if (plan->parked_bytes != 0 && run->options->holder != backing->cache)
+        mbr_mapped_transfer(backing->cache, run->options->holder, plan->parked_bytes);
+    mbr_grant_return(run->options->holder, run->granted_bytes);
+    result->content = zero ? MBR_CONTENT_ZERO : MBR_CONTENT_STALE;
+    result->created_bytes = plan->create_bytes;
+    result->pooled_bytes = plan->pool_bytes;
+    result->parked_bytes = plan->parked_bytes;
+    result->new_bytes = plan->create_bytes + plan->pool_bytes + plan->parked_bytes;
+}
+
+/* ---- The transaction
+ * -------------------------------------------------------------------------------------------------
+ */
+
+static mbr_status execute(mbr_growth_run *run)
+{
+    mbr_status status = make_extents(run);
+    if (status == MBR_OK)
+        status = map_items(run);
+    if (status == MBR_OK)
+        status = fill_items(run);
+    if (status == MBR_OK && run->options->publish != NULL) {
+        mbr_lock_assert_none_held();
+        status = run->options->publish(run->options->publish_context);
+        if (status != MBR_OK)
+            mbr_backing_fail(run->error, status, "the publish callback refused; all is undone");
+    }
+    if (status == MBR_OK)
+        return MBR_OK;
+    undo_items(run);
+    return_budget(run);
+    return status;
+}
+
+/* One attempt. *short_bytes: what an eviction would have to free for another. */
+static mbr_status attempt(mbr_growth_run *run, mbr_range_grow_result *result, uint64_t *short_bytes)
+{
+    const mbr_refusal *refusal = run->options->refusal;
+    uint64_t create_bytes = run->plan.create_bytes;
+    *short_bytes = 0;
+    mbr_status status = take_budget(run);
+    if (status != MBR_OK) {
+        if (refusal->reason != MBR_REFUSED_ALLOWANCE && refusal->reason != MBR_REFUSED_CAPACITY)
+            *short_bytes = create_bytes - mbr_min(refusal->available_bytes, create_bytes);
+        return mbr_backing_fail(run->error, status,
+            "asked for %llu bytes, %llu are available under the limit of %llu; wait for a release, "
+            "or raise the limit",
+            (unsigned long long)refusal->asked_bytes, (unsigned long long)refusal->available_bytes,
+            (unsigned long long)refusal->limit_bytes);
+    }
+    run->planned = false;
+    status = execute(run);
+    if (status == MBR_OK) {
+        publish(run, result);
+    } else if (status == MBR_OUT_OF_MEMORY && run->residual_bytes == 0) {
+        mbr_authority_note_exhausted(run->backing->authority);
+        *short_bytes = create_bytes;
+    }
+    return status;
+}
+
+/* The cache is asked for what is missing, as long as it gives. What the plan took out of it stays
+ * out of its reach meanwhile. */
+static mbr_status attempt_under_pressure(mbr_growth_run *run, mbr_range_grow_result *result)
+{
+    for (;;) {
+        uint64_t short_bytes;
+        mbr_status status = attempt(run, result, &short_bytes);
+        if (status == MBR_OK || short_bytes == 0 ||
+            mbr_backing_evict(run->backing, short_bytes) == 0)
+            return status;
+        if (!run->planned) {
+            mbr_plan_sources(&run->plan);
+            run->planned = true;
+        }
+    }
+}
+
+mbr_status mbr_backing_grow(mbr_backing *backing, const mbr_grow_options *options,
+    mbr_range_grow_result *result, mbr_error *error)
+{
+    mbr_refusal own_refusal = {MBR_SIZED(mbr_refusal)};
+    mbr_grow_options with_refusal = *options;
+    if (with_refusal.refusal == NULL)
+        with_refusal.refusal = &own_refusal;
+    mbr_growth_run run = {
+        .options = &with_refusal, .backing = backing, .error = error, .planned = true};
+    *result = (mbr_range_grow_result){.struct_size = result->struct_size};
+
+    mbr_status status =
+        mbr_plan_make(&run.plan, backing, options->parts, options->part_count, error);
+    if (status != MBR_OK)
+        return status;
+    status = attempt_under_pressure(&run, result);
+    if (run.planned)
+        mbr_plan_drop_sources(&run.plan);
+    mbr_plan_finish(&run.plan);
+    if (run.residual_bytes != 0) {
+        result->residual_bytes = run.residual_bytes;
+        status = mbr_backing_fail(error, MBR_RESIDUAL,
+            "an undo failed: %llu bytes stay charged and are quarantined; the rest is as before",
+            (unsigned long long)run.residual_bytes);
+    }
+    return status;
+}

@@ -1,0 +1,202 @@
+/* The records of one backing, for the files of this folder alone.
+ *
+ * A range is cut into slots by its extent rule; a slot is the place of one extent. An extent's
+ * users are the slots that map it and the prefixes that keep it:
+ *
+ *     slot state   extent in it   paid by
+ *     empty        none           nobody
+ *     parked       parked         the cache
+ *     committed    mapped/shared  the slot's holder, or the holder of a prefix that keeps it
+ *     alias        shared         another user: read-only here
+ *     leaving      mapped/shared  as before, until its streams are done
+ *     stuck        quarantined    as before, for good: the slot is never used again
+ *
+ * A range has at most one editor at a time: whoever marked it may call the plugin for it without
+ * the lock, and others wait for it (mbr_backing_await_editor). */
+#ifndef MEMBRANE_HOST_BACKING_INTERNAL_H
+#define MEMBRANE_HOST_BACKING_INTERNAL_H
+
+#include "abi/base/assert.h"
+#include "abi/base/checked.h"
+#include "abi/base/lock.h"
+#include "host/backing/backing.h"
+#include "host/backing/extent_rule.h"
+
+#include <stdatomic.h>
+
+#define MBR_RANGE_BUCKET_COUNT 256               /* cached ranges by shape */
+#define MBR_CACHED_RANGE_LIMIT_COUNT 4096        /* cached ranges, parked ones included */
+#define MBR_POOL_CLASS_LIMIT_COUNT 64            /* distinct extent sizes in the pool */
+#define MBR_SLOT_LIMIT_COUNT (UINT64_C(1) << 24) /* slots of one range */
+
+typedef struct mbr_extent mbr_extent;
+
+typedef enum mbr_slot_state {
+    MBR_SLOT_EMPTY = 0,
+    MBR_SLOT_PARKED,
+    MBR_SLOT_COMMITTED,
+    MBR_SLOT_ALIAS,
+    MBR_SLOT_LEAVING,
+    MBR_SLOT_STUCK,
+} mbr_slot_state;
+
+typedef struct mbr_slot {
+    mbr_extent *extent;
+    mbr_holder *holder;           /* whose use it is; NULL while parked */
+    struct mbr_slot *next, *prev; /* the extent's other users */
+    mbr_slot_state state;
+    bool was_alias; /* of a leaving slot */
+} mbr_slot;
+
+/* A prefix's use of an extent. */
+typedef struct mbr_keep {
+    mbr_extent *extent;
+    mbr_prefix *prefix;
+    struct mbr_keep *next, *prev; /* the extent's other keeps */
+    uint32_t piece;               /* of the prefix */
+    uint64_t offset_bytes;        /* in the piece's range, and so in every target */
+} mbr_keep;
+
+struct mbr_extent {
+    uint64_t id;
+    uint64_t bytes;
+    uint64_t owned_bytes;
+    _Atomic uint32_t state; /* mbr_extent_state */
+    uint32_t content;       /* MBR_CONTENT_… */
+    uint32_t isolation_group;
+    uint32_t slot_count; /* slots that map it */
+    mbr_holder *payer;
+    mbr_slot *slots;
+    mbr_keep *keeps;
+    mbr_extent *next, *prev; /* in the pool's class, or among the withheld */
+};
+
+typedef struct mbr_pool_class {
+    uint64_t bytes;
+    mbr_extent *extents; /* coldest first */
+} mbr_pool_class;
+
+struct mbr_range {
+    mbr_backing *backing;
+    mbr_context *context; /* NULL while cached */
+    uint64_t handle;
+    uint64_t reservation_id;
+    uint64_t address;
+    uint64_t bytes;
+    uint64_t align_bytes;
+    mbr_extent_rule rule;
+    uint32_t isolation_group;
+    bool ended;    /* no new work */
+    bool cached;   /* in the cache's lists */
+    bool retained; /* out of use for good, or until the end of a lost context is confirmed */
+    const void *editor;
+    bool growing; /* its editor is a plan that grows it, not one that takes from it */
+    mbr_slot *slots;
+    uint64_t slot_count;
+    _Atomic uint64_t committed_end; /* [0, end) is committed or aliased */
+    uint64_t committed_bytes, alias_bytes, parked_bytes, leaving_bytes;
+    uint64_t stuck_count;
+    uint64_t leave_count; /* decommits in the queue; the end waits for them */
+    bool end_waits, lost; /* lost: a part of it will never be known to be done */
+    mbr_settled end_how;
+    mbr_deferred deferred;                       /* of its end */
+    struct mbr_range *next, *prev;               /* live, cached (coldest first) or spare */
+    struct mbr_range *bucket_next, *bucket_prev; /* cached ranges of one shape */
+};
+
+struct mbr_prefix {
+    mbr_backing *backing;
+    mbr_holder *holder;
+    uint32_t piece_count;
+    uint32_t keep_count;
+    mbr_extent_rule *rules; /* one a piece */
+    uint32_t *groups;
+    mbr_keep *keeps;
+    uint64_t shared_bytes;
+    mbr_prefix *next, *prev;
+};
+
+struct mbr_backing {
+    mbr_port *port;
+    const mbr_mechanism *mechanism;
+    mbr_authority *authority;
+    mbr_holder *cache;
+    const mbr_heap *heap;
+    mbr_lock lock;
+    mbr_condition edited; /* an editor is done, or an attach */
+    bool attaching;       /* one attach at a time: the first mapping of a held extent is its own */
+    uint64_t keep_bytes;
+    mbr_range *live;
+    mbr_range *cached; /* coldest first */
+    mbr_range *spare;  /* records without addresses */
+    mbr_range *retained;
+    mbr_range *buckets[MBR_RANGE_BUCKET_COUNT];
+    mbr_pool_class pool[MBR_POOL_CLASS_LIMIT_COUNT];
+    uint32_t pool_class_count;
+    mbr_extent *withheld; /* quarantined without a slot */
+    mbr_prefix *prefixes;
+    uint64_t pooled_bytes, parked_bytes, held_bytes, span_bytes;
+    uint64_t withheld_span_bytes;
+    uint64_t extent_count, live_count, cached_count, prefix_count, span_count;
+    uint64_t quarantined_count, retained_bytes;
+};
+
+/* error.c: one line about what, which value, what would work; returns the status. */
+mbr_status mbr_backing_fail(mbr_error *error, mbr_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* ---- extent.c: records, users, payers, the pool. All under the lock.
+ * ------------------------------- */
+void mbr_extent_move(mbr_backing *backing, mbr_extent *extent, mbr_extent_state to);
+void mbr_extent_pay(mbr_extent *extent, mbr_holder *payer);
+void mbr_extent_add_slot(mbr_extent *extent, mbr_slot *slot);
+void mbr_extent_remove_slot(mbr_extent *extent, mbr_slot *slot);
+/* After a user left: the state that fits the users that remain, and a payer among them. False if
+ * none remains. */
+bool mbr_extent_settle_users(mbr_backing *backing, mbr_extent *extent);
+/* Unmapped and without users: into the pool, paid by the cache. False if the pool cannot take it.
+ */
+bool mbr_pool_put(mbr_backing *backing, mbr_extent *extent);
+mbr_extent *mbr_pool_take(mbr_backing *backing, uint64_t bytes, uint32_t isolation_group);
+mbr_extent *mbr_pool_take_coldest(mbr_backing *backing);
+void mbr_extent_withhold(mbr_backing *backing, mbr_extent *extent);
+/* Without the lock: gives an extent of no state but POOLED back to the system and refunds its
+ * payer. A failure quarantines it, charged as it is. Returns the bytes released. */
+uint64_t mbr_extent_destroy(mbr_backing *backing, mbr_extent *extent);
+/* Unmapped, without users, outside the lock: to the pool, or the system if the pool is full. */
+void mbr_extent_recycle(mbr_backing *backing, mbr_extent *extent);
+
+/* ---- range.c
+ * ---------------------------------------------------------------------------------------- */
+uint64_t mbr_slot_offset(const mbr_range *range, uint64_t index);
+uint64_t mbr_slot_bytes(const mbr_range *range, uint64_t index);
+/* Indices [*first, *end) of the slots that hold a byte of the part. */
+void mbr_range_slots(
+    const mbr_range *range, uint64_t offset_bytes, uint64_t bytes, uint64_t *first, uint64_t *end);
+/* Under the lock. */
+void mbr_range_set_slot(mbr_range *range, uint64_t index, mbr_slot_state state);
+void mbr_range_update_committed_end(mbr_range *range);
+void mbr_range_await_editor(mbr_range *range);
+void mbr_range_begin_edit(mbr_range *range, const void *editor);
+void mbr_range_end_edit(mbr_range *range);
+void mbr_range_cache(mbr_range *range);   /* into the cache's lists */
+void mbr_range_uncache(mbr_range *range); /* out of them */
+/* Without the lock; holds no extent. Gives the addresses back and makes the record spare. */
+void mbr_range_dissolve(mbr_range *range);
+/* The record of a range without addresses waits for its next life: records are never freed before
+ * the backing, so that a late caller finds an ended range and not freed memory. */
+void mbr_range_make_spare(mbr_range *range);
+/* Without the lock, by the editor: unmaps one slot and drops its use of the extent; the extent goes
+ * to its other users, else is recycled. False: the slot is stuck. */
+bool mbr_range_unmap_slot(mbr_range *range, uint64_t index);
+
+/* ---- evict.c
+ * ---------------------------------------------------------------------------------------- */
+/* Under the lock: the coldest range with a parked extent of this size (0: any) that nobody edits,
+ * or that `editor` already takes from; *index its last such slot. */
+mbr_range *mbr_find_parked(
+    mbr_backing *backing, uint64_t bytes, const void *editor, uint64_t *index);
+uint64_t mbr_backing_cached_bytes_locked(const mbr_backing *backing);
+void mbr_backing_keep_watermark(mbr_backing *backing);
+
+#endif

@@ -1,0 +1,254 @@
+/* Makes commit plans. A pure function over slots, pool and parked extents; calls no plugin. */
+#include "host/backing/plan.h"
+
+/* ---- The ranges of a plan
+ * ------------------------------------------------------------------------------ */
+
+static mbr_status check_part(
+    const mbr_backing *backing, const mbr_range_part *part, mbr_error *error)
+{
+    const mbr_range *range = part->range;
+    uint64_t end;
+    if (range->backing != backing)
+        return mbr_backing_fail(error, MBR_INVALID_ARGUMENT,
+            "the pieces belong to different mechanisms or authorities; one call grows ranges of "
+            "one");
+    if (range->ended || (part->handle != 0 && part->handle != range->handle))
+        return mbr_backing_fail(error, MBR_STALE, "the range was released");
+    if (!mbr_add(part->offset_bytes, part->bytes, &end) || end > range->bytes)
+        return mbr_backing_fail(error, MBR_OUT_OF_RANGE,
+            "piece [%llu, +%llu) ends past the range's %llu bytes",
+            (unsigned long long)part->offset_bytes, (unsigned long long)part->bytes,
+            (unsigned long long)range->bytes);
+    return MBR_OK;
+}
+
+static bool all_free(const mbr_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->part_count; i++) {
+        if (plan->parts[i].range->editor != NULL && plan->parts[i].range->editor != plan)
+            return false;
+    }
+    return true;
+}
+
+/* All or none under one lock, so that two plans never wait for each other. */
+static mbr_status mark_ranges_locked(mbr_plan *plan, mbr_error *error)
+{
+    while (!all_free(plan))
+        mbr_condition_wait(&plan->backing->edited, &plan->backing->lock, UINT64_MAX);
+    for (uint32_t i = 0; i < plan->part_count; i++) {
+        mbr_status status = check_part(plan->backing, &plan->parts[i], error);
+        if (status != MBR_OK)
+            return status;
+    }
+    for (uint32_t i = 0; i < plan->part_count; i++) {
+        plan->parts[i].range->editor = plan;
+        plan->parts[i].range->growing = true;
+    }
+    return MBR_OK;
+}
+
+static void unmark_ranges_locked(mbr_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->part_count; i++) {
+        plan->parts[i].range->editor = NULL;
+        plan->parts[i].range->growing = false;
+    }
+    mbr_condition_signal_all(&plan->backing->edited);
+}
+
+static void release_victims_locked(mbr_plan *plan)
+{
+    for (uint64_t i = 0; i < plan->item_count; i++) {
+        if (plan->items[i].victim != NULL)
+            plan->items[i].victim->editor = NULL;
+        plan->items[i].victim = NULL;
+    }
+    mbr_condition_signal_all(&plan->backing->edited);
+}
+
+/* ---- Items
+ * -------------------------------------------------------------------------------------------- */
+
+/* Parts may overlap: a slot that an earlier part planned already is skipped by its index. */
+static bool is_planned(const mbr_plan *plan, const mbr_range *range, uint64_t index)
+{
+    for (uint32_t i = 0; i < plan->part_count; i++) {
+        if (plan->parts[i].range != range)
+            continue;
+        for (uint64_t k = 0; plan->part_count > 1 && k < plan->item_count; k++) {
+            if (plan->items[k].range == range && plan->items[k].index == index)
+                return true;
+        }
+        return false;
+    }
+    return false;
+}
+
+static bool has_twin_part(const mbr_plan *plan, uint32_t part)
+{
+    for (uint32_t i = 0; i < part; i++) {
+        if (plan->parts[i].range == plan->parts[part].range)
+            return true;
+    }
+    return false;
+}
+
+/* Counts the holes when `fill` is false, else writes the items. */
+static mbr_status walk_part(mbr_plan *plan, uint32_t part_index, bool fill, mbr_error *error)
+{
+    const mbr_range_part *part = &plan->parts[part_index];
+    mbr_range *range = part->range;
+    bool twin = has_twin_part(plan, part_index);
+    uint64_t first, end;
+    mbr_range_slots(range, part->offset_bytes, part->bytes, &first, &end);
+    for (uint64_t index = first; index < end; index++) {
+        mbr_slot_state state = range->slots[index].state;
+        if (state == MBR_SLOT_COMMITTED || state == MBR_SLOT_ALIAS)
+            continue;
+        if (state == MBR_SLOT_LEAVING || state == MBR_SLOT_STUCK)
+            return mbr_backing_fail(error, MBR_BUSY, "offset %llu is %s",
+                (unsigned long long)mbr_slot_offset(range, index),
+                state == MBR_SLOT_STUCK ? "quarantined: it is never used again, use another range"
+                                        : "still being given back; drain the EP and grow again");
+        if (!fill) {
+            plan->item_capacity++;
+        } else if (!twin || !is_planned(plan, range, index)) {
+            plan->items[plan->item_count++] = (mbr_plan_item){.range = range,
+                .index = index,
+                .offset = mbr_slot_offset(range, index),
+                .bytes = mbr_slot_bytes(range, index)};
+        }
+    }
+    return MBR_OK;
+}
+
+static mbr_status walk_parts(mbr_plan *plan, bool fill, mbr_error *error)
+{
+    for (uint32_t i = 0; i < plan->part_count; i++) {
+        mbr_status status = walk_part(plan, i, fill, error);
+        if (status != MBR_OK)
+            return status;
+    }
+    return MBR_OK;
+}
+
+static mbr_status make_items(mbr_plan *plan, mbr_error *error)
+{
+    mbr_backing *backing = plan->backing;
+    mbr_lock_take(&backing->lock);
+    mbr_status status = walk_parts(plan, false, error);
+    mbr_lock_drop(&backing->lock);
+    if (status != MBR_OK)
+        return status;
+    if (plan->item_capacity > MBR_PLAN_INLINE_COUNT) {
+        plan->items = mbr_heap_allocate(backing->heap, plan->item_capacity * sizeof(*plan->items));
+        if (plan->items == NULL)
+            return mbr_backing_fail(error, MBR_OUT_OF_HOST_MEMORY,
+                "no host memory for a plan of %llu extents",
+                (unsigned long long)plan->item_capacity);
+    }
+    mbr_lock_take(&backing->lock);
+    status = walk_parts(plan, true, error);
+    mbr_lock_drop(&backing->lock);
+    return status;
+}
+
+/* ---- Sources
+ * ------------------------------------------------------------------------------------------ */
+
+static void choose_source(mbr_plan *plan, mbr_plan_item *item)
+{
+    mbr_backing *backing = plan->backing;
+    mbr_slot *slot = &item->range->slots[item->index];
+    item->victim = NULL;
+    item->extent = NULL;
+    item->stage = MBR_STAGE_PLANNED;
+    if (slot->state == MBR_SLOT_PARKED) {
+        item->source = MBR_SOURCE_PARKED;
+        item->extent = slot->extent;
+        plan->parked_bytes += item->bytes;
+        return;
+    }
+    item->extent = mbr_pool_take(backing, item->bytes, item->range->isolation_group);
+    if (item->extent != NULL) {
+        item->source = MBR_SOURCE_POOL;
+        item->stage = MBR_STAGE_UNMAPPED;
+        plan->pool_bytes += item->bytes;
+        return;
+    }
+    item->victim = mbr_find_parked(backing, item->bytes, plan, &item->victim_index);
+    if (item->victim != NULL) {
+        item->source = MBR_SOURCE_STEAL;
+        item->extent = item->victim->slots[item->victim_index].extent;
+        item->victim->editor = plan;
+        /* Out of sight of the next item's search; stays mapped and paid until it is unmapped. */
+        mbr_range_set_slot(item->victim, item->victim_index, MBR_SLOT_LEAVING);
+        plan->pool_bytes += item->bytes;
+        return;
+    }
+    item->source = MBR_SOURCE_CREATE;
+    plan->create_bytes += item->bytes;
+}
+
+void mbr_plan_sources(mbr_plan *plan)
+{
+    plan->create_bytes = plan->pool_bytes = plan->parked_bytes = 0;
+    mbr_lock_take(&plan->backing->lock);
+    for (uint64_t i = 0; i < plan->item_count; i++)
+        choose_source(plan, &plan->items[i]);
+    mbr_lock_drop(&plan->backing->lock);
+}
+
+void mbr_plan_drop_sources(mbr_plan *plan)
+{
+    mbr_backing *backing = plan->backing;
+    for (uint64_t i = 0; i < plan->item_count; i++) {
+        mbr_plan_item *item = &plan->items[i];
+        if (item->stage == MBR_STAGE_UNMAPPED && item->source != MBR_SOURCE_CREATE) {
+            mbr_extent_recycle(backing, item->extent);
+            item->stage = MBR_STAGE_GONE;
+        }
+    }
+    mbr_lock_take(&backing->lock);
+    for (uint64_t i = 0; i < plan->item_count; i++) {
+        mbr_plan_item *item = &plan->items[i];
+        if (item->source == MBR_SOURCE_STEAL && item->stage == MBR_STAGE_PLANNED)
+            mbr_range_set_slot(item->victim, item->victim_index, MBR_SLOT_PARKED);
+    }
+    release_victims_locked(plan);
+    mbr_lock_drop(&backing->lock);
+}
+
+mbr_status mbr_plan_make(mbr_plan *plan, mbr_backing *backing, const mbr_range_part *parts,
+    uint32_t part_count, mbr_error *error)
+{
+    plan->backing = backing;
+    plan->parts = parts;
+    plan->part_count = part_count;
+    plan->items = plan->inline_items;
+    plan->item_count = plan->item_capacity = 0;
+    mbr_lock_take(&backing->lock);
+    mbr_status status = mark_ranges_locked(plan, error);
+    mbr_lock_drop(&backing->lock);
+    if (status != MBR_OK)
+        return status;
+    status = make_items(plan, error);
+    if (status != MBR_OK) {
+        mbr_plan_finish(plan);
+        return status;
+    }
+    mbr_plan_sources(plan);
+    return MBR_OK;
+}
+
+void mbr_plan_finish(mbr_plan *plan)
+{
+    mbr_lock_take(&plan->backing->lock);
+    unmark_ranges_locked(plan);
+    release_victims_locked(plan);
+    mbr_lock_drop(&plan->backing->lock);
+    if (plan->items != plan->inline_items)
+        mbr_heap_release(plan->backing->heap, plan->items);
+}

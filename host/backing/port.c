@@ -1,0 +1,474 @@
+/* The port between host and plugin: ids, validated outcomes, clamped numbers, counts.
+ * It decides nothing, keeps no list of objects and holds no lock. */
+#include "host/backing/port.h"
+
+#include "abi/base/assert.h"
+#include "abi/base/checked.h"
+#include "abi/base/lock.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PROTECT_ATTEMPT_COUNT 4 /* where the mechanism says that protect may fail spuriously */
+
+struct mbr_port {
+    mbr_mechanism mechanism;
+    const mbr_heap *heap;
+    _Atomic uint64_t next_id;
+    _Atomic uint64_t owned_bytes, mapped_bytes, reserved_bytes;
+    _Atomic uint64_t reservation_count, extent_count, mapping_count, allocation_count;
+    _Atomic uint64_t call_count, violation_count;
+    /* What a plugin kept after an answer that cannot be trusted: the audit leaves it out. */
+    _Atomic uint64_t withheld_count;
+};
+
+static uint64_t read_count(const _Atomic uint64_t *count)
+{
+    return atomic_load_explicit(count, memory_order_relaxed);
+}
+
+static void add_count(_Atomic uint64_t *count, uint64_t amount)
+{
+    atomic_fetch_add_explicit(count, amount, memory_order_relaxed);
+}
+
+static void sub_count(_Atomic uint64_t *count, uint64_t amount)
+{
+    atomic_fetch_sub_explicit(count, amount, memory_order_relaxed);
+}
+
+static mbr_error *begin_call(mbr_port *port, mbr_error *error, mbr_outcome *outcome)
+{
+    mbr_lock_assert_none_held();
+    add_count(&port->call_count, 1);
+    *outcome = (mbr_outcome){MBR_SIZED(mbr_outcome)};
+    if (error != NULL)
+        error->struct_size = sizeof(*error);
+    return error;
+}
+
+static mbr_status violate(
+    mbr_port *port, mbr_answer *answer, mbr_error *error, const char *slot, const char *what)
+{
+    add_count(&port->violation_count, 1);
+    add_count(&port->withheld_count, 1);
+    answer->quarantined = true;
+    answer->status = MBR_CONTRACT_BROKEN;
+    if (error != NULL) {
+        *error = (mbr_error){MBR_SIZED(mbr_error), .status = MBR_CONTRACT_BROKEN};
+        snprintf(error->text, sizeof(error->text),
+            "plugin %s: slot %s: %s; the object is withheld and stays charged",
+            port->mechanism.plugin.name, slot, what);
+    }
+    return MBR_CONTRACT_BROKEN;
+}
+
+/* The table of membrane/base.h: which state may come with which status. `bytes` bounds what the
+ * call can have changed on either axis. */
+static mbr_status validate(mbr_port *port, const char *slot, mbr_status status,
+    const mbr_outcome *outcome, uint64_t bytes, mbr_answer *answer, mbr_error *error)
+{
+    answer->status = status;
+    answer->content = outcome->content;
+    answer->granted_flags = outcome->granted_flags;
+    answer->address = outcome->address;
+    if (status == MBR_OK && outcome->state != MBR_STATE_DONE)
+        return violate(port, answer, error, slot, "success with a state other than done");
+    if (status != MBR_OK && outcome->state == MBR_STATE_DONE)
+        return violate(port, answer, error, slot, "a failure with the state done");
+    if (outcome->state > MBR_STATE_QUARANTINED)
+        return violate(port, answer, error, slot, "a state that the contract does not know");
+    if (outcome->content > MBR_CONTENT_STALE)
+        answer->content = MBR_CONTENT_UNDEFINED;
+    if (outcome->state == MBR_STATE_QUARANTINED) {
+        answer->quarantined = true;
+        answer->owned_bytes = bytes;
+        add_count(&port->withheld_count, 1);
+    }
+    if (outcome->state == MBR_STATE_PARTIAL) {
+        answer->owned_bytes = mbr_min(outcome->residual_owned_bytes, bytes);
+        answer->mapped_bytes = mbr_min(outcome->residual_mapped_bytes, bytes);
+    }
+    return status;
+}
+
+static mbr_status refuse_argument(mbr_error *error, mbr_status status, const char *text)
+{
+    if (error != NULL) {
+        *error = (mbr_error){MBR_SIZED(mbr_error), .status = status};
+        snprintf(error->text, sizeof(error->text), "%s", text);
+    }
+    return status;
+}
+
+mbr_status mbr_port_create(
+    const mbr_mechanism *mechanism, const mbr_heap *heap, mbr_port **port, mbr_error *error)
+{
+    *port = NULL;
+    mbr_port *created = mbr_heap_allocate(heap, sizeof(*created));
+    if (created == NULL)
+        return refuse_argument(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for a mechanism");
+    created->mechanism = *mechanism;
+    created->heap = heap;
+    atomic_store(&created->next_id, 1);
+    *port = created;
+    return MBR_OK;
+}
+
+mbr_status mbr_port_close(mbr_port *port, mbr_error *error)
+{
+    uint64_t live = read_count(&port->reservation_count) + read_count(&port->extent_count) +
+        read_count(&port->allocation_count);
+    if (live != 0 && read_count(&port->withheld_count) == 0) {
+        if (error != NULL) {
+            *error = (mbr_error){MBR_SIZED(mbr_error), .status = MBR_IN_USE};
+            snprintf(error->text, sizeof(error->text),
+                "mechanism %s still has %llu reservations, %llu extents, %llu allocations; "
+                "release them first",
+                port->mechanism.description.name,
+                (unsigned long long)read_count(&port->reservation_count),
+                (unsigned long long)read_count(&port->extent_count),
+                (unsigned long long)read_count(&port->allocation_count));
+        }
+        return MBR_IN_USE;
+    }
+    mbr_status status = mbr_mechanism_close(&port->mechanism, error);
+    if (status != MBR_OK)
+        return status;
+    mbr_heap_release(port->heap, port);
+    return MBR_OK;
+}
+
+const mbr_mechanism *mbr_port_mechanism(const mbr_port *port)
+{
+    return &port->mechanism;
+}
+
+mbr_status mbr_port_reserve(
+    mbr_port *port, uint64_t bytes, uint64_t align_bytes, mbr_answer *answer, mbr_error *error)
+{
+    *answer = (mbr_answer){.id = atomic_fetch_add(&port->next_id, 1)};
+    mbr_outcome outcome;
+    error = begin_call(port, error, &outcome);
+    mbr_reserve_request request = {MBR_SIZED(mbr_reserve_request), .reservation_id = answer->id,
+        .bytes = bytes, .align_bytes = align_bytes};
+    mbr_status status =
+        port->mechanism.virtual_.reserve(port->mechanism.instance, &request, &outcome, error);
+    status = validate(port, "reserve", status, &outcome, 0, answer, error);
+    if (status != MBR_OK)
+        return status;
+    uint64_t end;
+    if (outcome.address == 0 || !mbr_add(outcome.address, bytes, &end) ||
+        (align_bytes != 0 && outcome.address % align_bytes != 0))
+        return violate(port, answer, error, "reserve", "an address that is null or misaligned");
+    add_count(&port->reservation_count, 1);
+    add_count(&port->reserved_bytes, bytes);
+    return MBR_OK;
+}
+
+mbr_status mbr_port_unreserve(
+    mbr_port *port, uint64_t reservation_id, uint64_t bytes, mbr_error *error)
+{
+    mbr_answer answer = {0};
+    mbr_outcome outcome;
+    error = begin_call(port, error, &outcome);
+    mbr_unreserve_request request = {
+        MBR_SIZED(mbr_unreserve_request), .reservation_id = reservation_id};
+    mbr_status status =
+        port->mechanism.virtual_.unreserve(port->mechanism.instance, &request, &outcome, error);
+    status = validate(port, "unreserve", status, &outcome, 0, &answer, error);
+    if (status != MBR_OK)
+        return status;
+    sub_count(&port->reservation_count, 1);
+    sub_count(&port->reserved_bytes, bytes);
+    return MBR_OK;
+}
+
+mbr_status mbr_port_extent_create(mbr_port *port, uint64_t bytes, uint64_t max_owned_bytes,
+    uint32_t flags, mbr_answer *answer, mbr_error *error)
+{
+    *answer = (mbr_answer){.id = atomic_fetch_add(&port->next_id, 1)};
+    mbr_outcome outcome;
+    error = begin_call(port, error, &outcome);
+    mbr_extent_create_request request = {MBR_SIZED(mbr_extent_create_request), .flags = flags,
+        .extent_id = answer->id, .bytes = bytes, .max_owned_bytes = max_owned_bytes};
+    mbr_status status =
+        port->mechanism.virtual_.extent_create(port->mechanism.instance, &request, &outcome, error);
+    status = validate(port, "extent_create", status, &outcome, max_owned_bytes, answer, error);
+    if (status == MBR_OK) {
+        /* Booked as it is, even where the plugin took more than it was allowed. */
+        answer->owned_bytes = outcome.newly_owned_bytes;
+        add_count(&port->extent_count, 1);
+        if (outcome.newly_owned_bytes > max_owned_bytes)
+            add_count(&port->violation_count, 1);
+    }
+    add_count(&port->owned_bytes, answer->owned_bytes);
+    return status;
+}
+
+mbr_status mbr_port_extent_destroy(
+    mbr_port *port, uint64_t extent_id, uint64_t owned_bytes, mbr_answer *answer, mbr_error *error)
+{
+    *answer = (mbr_answer){.id = extent_id};
+    mbr_outcome outcome;
+    error = begin_call(port, error, &outcome);
+    mbr_extent_destroy_request request = {
+        MBR_SIZED(mbr_extent_destroy_request), .extent_id = extent_id};
+    mbr_status status = port->mechanism.virtual_.extent_destroy(
+        port->mechanism.instance, &request, &outcome, error);
+    status = validate(port, "extent_destroy", status, &outcome, owned_bytes, answer, error);
+    if (status != MBR_OK) {
+        answer->owned_bytes = owned_bytes; /* all of it stays charged */
+        return status;
+    }
+    if (outcome.released_bytes != owned_bytes)
+        add_count(&port->violation_count, 1); /* clamped: the extent is gone as a whole */
+    answer->gone_bytes = owned_bytes;
+    sub_count(&port->extent_count, 1);
+    sub_count(&port->owned_bytes, owned_bytes);
+    return MBR_OK;
+}
+
+static mbr_status note_mapped(mbr_port *port, mbr_status status, const mbr_outcome *outcome,
+    uint64_t bytes, mbr_answer *answer)
+{
+    if (status == MBR_OK) {
+        if (outcome->newly_mapped_bytes != bytes)
+            add_count(&port->violation_count, 1);
+        answer->mapped_bytes = bytes;
+        add_count(&port->mapping_count, 1);
+        add_count(&port->mapped_bytes, bytes);
+    } else if (answer->quarantined) {
+        answer->mapped_bytes = bytes;
+    } else if (answer->mapped_bytes != 0) { /* PARTIAL: the caller unmaps it whole */
+        answer->mapped_bytes = bytes;
+        add_count(&port->mapping_count, 1);
+        add_count(&port->mapped_bytes, bytes);
+    }
+    return status;
+}
+
+mbr_status mbr_port_map(mbr_port *port, uint64_t reservation_id, uint64_t offset_bytes,
+    uint64_t extent_id, uint64_t bytes, mbr_answer *answer, mbr_error *error)
+{
+    *answer = (mbr_answer){.id = extent_id};
+    mbr_outcome outcome;
+    error = begin_call(port, error, &outcome);
+    mbr_map_request request = {MBR_SIZED(mbr_map_request), .reservation_id = reservation_id,
+        .offset_bytes = offset_bytes, .extent_id = extent_id};
+    mbr_status status =
+        port->mechanism.virtual_.map(port->mechanism.instance, &request, &outcome, error);
+    status = validate(port, "map", status, &outcome, bytes, answer, error);
+    return note_mapped(port, status, &outcome, bytes, answer);
+}
+
+mbr_status mbr_port_map_shared(mbr_port *port, uint64_t reservation_id, uint64_t offset_bytes,
+    uint64_t extent_id, uint64_t bytes, uint32_t access, mbr_answer *answer, mbr_error *error)
+{
+    *answer = (mbr_answer){.id = extent_id};
+    mbr_outcome outcome;
+    error = begin_call(port, error, &outcome);
+    mbr_access entry = {port->mechanism.description.device_index, access};
+    mbr_map_shared_request request = {MBR_SIZED(mbr_map_shared_request), .access_count = 1,
+        .reservation_id = reservation_id, .offset_bytes = offset_bytes, .extent_id = extent_id,
+        .access = &entry};
+    mbr_status status =
+        port->mechanism.shared.map_shared(port->mechanism.instance, &request, &outcome, error);
+    status = validate(port, "map_shared", status, &outcome, bytes, answer, error);
+    return note_mapped(port, status, &outcome, bytes, answer);
+}
+
+mbr_status mbr_port_protect(mbr_port *port, uint64_t reservation_id, uint64_t offset_bytes,
+    uint64_t bytes, uint32_t access, mbr_error *error)
+{
+    mbr_access entry = {port->mechanism.description.device_index, access};
+    mbr_protect_request request = {MBR_SIZED(mbr_protect_request), .access_count = 1,
+        .reservation_id = reservation_id, .offset_bytes = offset_bytes, .bytes = bytes,
+        .access = &entry};
+    uint32_t attempts =
+        port->mechanism.protect_may_fail_spuriously ? PROTECT_ATTEMPT_COUNT : UINT32_C(1);
+    mbr_status status = MBR_INTERNAL;
+    for (uint32_t attempt = 0; attempt < attempts && status != MBR_OK; attempt++) {
+        mbr_answer answer = {0};
+        mbr_outcome outcome;
+        error = begin_call(port, error, &outcome);
+        status =
+            port->mechanism.virtual_.protect(port->mechanism.instance, &request, &outcome, error);
+        status = validate(port, "protect", status, &outcome, 0, &answer, error);
+        if (answer.quarantined)
+            break;
+    }
+    return status;
+}
+
+mbr_status mbr_port_unmap(mbr_port *port, uint64_t reservation_id, uint64_t offset_bytes,
+    uint64_t bytes, mbr_answer *answer, mbr_error *error)
+{
+    *answer = (mbr_answer){0};
+    mbr_outcome outcome;
+    error = begin_call(port, error, &outcome);
+    mbr_unmap_request request = {MBR_SIZED(mbr_unmap_request), .reservation_id = reservation_id,
+        .offset_bytes = offset_bytes, .bytes = bytes};
+    mbr_status status =
+        port->mechanism.virtual_.unmap(port->mechanism.instance, &request, &outcome, error);
+    status = validate(port, "unmap", status, &outcome, bytes, answer, error);
+    if (status != MBR_OK) {
+        answer->mapped_bytes = bytes;
+        return status;
+    }
+    if (outcome.unmapped_bytes != bytes)
+        add_count(&port->violation_count, 1);
+    answer->gone_bytes = bytes;
+    sub_count(&port->mapping_count, 1);
+    sub_count(&port->mapped_bytes, bytes);
+    return MBR_OK;
+}
+
+mbr_status mbr_port_allocate(mbr_port *port, uint64_t bytes, uint64_t align_bytes,
+    uint64_t max_owned_bytes, uint32_t flags, mbr_answer *answer, mbr_error *error)
+{
+    *answer = (mbr_answer){.id = atomic_fetch_add(&port->next_id, 1)};
+    mbr_outcome outcome;
+    error = begin_call(port, error, &outcome);
+    mbr_allocate_request request = {MBR_SIZED(mbr_allocate_request), .flags = flags,
+        .allocation_id = answer->id, .bytes = bytes, .align_bytes = align_bytes,
+        .max_owned_bytes = max_owned_bytes};
+    mbr_status status =
+        port->mechanism.allocator.allocate(port->mechanism.instance, &request, &outcome, error);
+    status = validate(port, "allocate", status, &outcome, max_owned_bytes, answer, error);
+    if (status == MBR_OK) {
+        uint64_t end;
+        if (outcome.address == 0 || !mbr_add(outcome.address, bytes, &end) ||
+            (align_bytes != 0 && outcome.address % align_bytes != 0)) {
+            answer->owned_bytes = max_owned_bytes;
+            status = violate(port, answer, error, "allocate", "an address null or misaligned");
+        } else {
+            answer->owned_bytes = outcome.newly_owned_bytes;
+            add_count(&port->allocation_count, 1);
+            add_count(&port->mapped_bytes, outcome.newly_owned_bytes);
+            if (outcome.newly_owned_bytes > max_owned_bytes)
+                add_count(&port->violation_count, 1);
+        }
+    }
+    add_count(&port->owned_bytes, answer->owned_bytes);
+    return status;
+}
+
+mbr_status mbr_port_release(mbr_port *port, uint64_t allocation_id, uint64_t address,
+    uint64_t owned_bytes, mbr_answer *answer, mbr_error *error)
+{
+    *answer = (mbr_answer){.id = allocation_id};
+    mbr_outcome outcome;
+    error = begin_call(port, error, &outcome);
+    mbr_release_request request = {
+        MBR_SIZED(mbr_release_request), .allocation_id = allocation_id, .address = address};
+    mbr_status status =
+        port->mechanism.allocator.release(port->mechanism.instance, &request, &outcome, error);
+    status = validate(port, "release", status, &outcome, owned_bytes, answer, error);
+    if (status != MBR_OK) {
+        answer->owned_bytes = owned_bytes;
+        return status;
+    }
+    if (outcome.released_bytes != owned_bytes)
+        add_count(&port->violation_count, 1);
+    answer->gone_bytes = owned_bytes;
+    sub_count(&port->allocation_count, 1);
+    sub_count(&port->owned_bytes, owned_bytes);
+    sub_count(&port->mapped_bytes, owned_bytes);
+    return MBR_OK;
+}
+
+void mbr_port_forget_extent(mbr_port *port, uint64_t owned_bytes)
+{
+    add_count(&port->withheld_count, 1);
+    sub_count(&port->extent_count, 1);
+    sub_count(&port->owned_bytes, owned_bytes);
+}
+
+void mbr_port_forget_mapping(mbr_port *port, uint64_t bytes)
+{
+    add_count(&port->withheld_count, 1);
+    sub_count(&port->mapping_count, 1);
+    sub_count(&port->mapped_bytes, bytes);
+}
+
+void mbr_port_forget_reservation(mbr_port *port, uint64_t bytes)
+{
+    add_count(&port->withheld_count, 1);
+    sub_count(&port->reservation_count, 1);
+    sub_count(&port->reserved_bytes, bytes);
+}
+
+bool mbr_port_stats(mbr_port *port, mbr_mechanism_stats *stats)
+{
+    mbr_lock_assert_none_held();
+    add_count(&port->call_count, 1);
+    *stats = (mbr_mechanism_stats){MBR_SIZED(mbr_mechanism_stats)};
+    mbr_stats_request request = {MBR_SIZED(mbr_stats_request)};
+    return port->mechanism.allocator.stats(port->mechanism.instance, &request, stats, NULL) ==
+        MBR_OK;
+}
+
+void mbr_port_read(const mbr_port *port, mbr_port_figures *figures)
+{
+    *figures = (mbr_port_figures){
+        .owned_bytes = read_count(&port->owned_bytes),
+        .mapped_bytes = read_count(&port->mapped_bytes),
+        .reserved_bytes = read_count(&port->reserved_bytes),
+        .reservation_count = read_count(&port->reservation_count),
+        .extent_count = read_count(&port->extent_count),
+        .mapping_count = read_count(&port->mapping_count),
+        .allocation_count = read_count(&port->allocation_count),
+        .call_count = read_count(&port->call_count),
+        .violation_count = read_count(&port->violation_count),
+    };
+}
+
+static mbr_status compare(
+    mbr_port *port, const char *what, uint64_t host, uint64_t plugin, mbr_error *error)
+{
+    if (host == plugin || plugin == MBR_UNKNOWN_BYTES)
+        return MBR_OK;
+    if (error != NULL) {
+        *error = (mbr_error){MBR_SIZED(mbr_error), .status = MBR_CONTRACT_BROKEN};
+        snprintf(error->text, sizeof(error->text),
+            "mechanism %s: %s: the host counts %llu, the plugin %llu",
+            port->mechanism.description.name, what, (unsigned long long)host,
+            (unsigned long long)plugin);
+    }
+    return MBR_CONTRACT_BROKEN;
+}
+
+mbr_status mbr_port_audit(mbr_port *port, mbr_error *error)
+{
+    if (read_count(&port->withheld_count) != 0)
+        return MBR_OK; /* what was withheld is counted as a violation; the sides differ by it */
+    mbr_port_figures host;
+    mbr_port_read(port, &host);
+    mbr_mechanism_stats stats;
+    mbr_report report = {MBR_SIZED(mbr_report)};
+    mbr_report_request request = {MBR_SIZED(mbr_report_request)};
+    mbr_lock_assert_none_held();
+    mbr_status status =
+        port->mechanism.plugin.report(port->mechanism.instance, &request, &report, error);
+    if (status != MBR_OK)
+        return status;
+    if (!mbr_port_stats(port, &stats))
+        stats.owned_bytes = stats.mapped_bytes = stats.reserved_bytes = MBR_UNKNOWN_BYTES;
+    const struct {
+        const char *what;
+        uint64_t host, plugin;
+    } rows[] = {
+        {"reservations", host.reservation_count, report.reservation_count},
+        {"extents", host.extent_count, report.extent_count},
+        {"mappings", host.mapping_count, report.mapping_count},
+        {"allocations", host.allocation_count, report.allocation_count},
+        {"owned bytes", host.owned_bytes, stats.owned_bytes},
+        {"mapped bytes", host.mapped_bytes, stats.mapped_bytes},
+        {"reserved bytes", host.reserved_bytes, stats.reserved_bytes},
+    };
+    for (size_t row = 0; row < sizeof(rows) / sizeof(rows[0]) && status == MBR_OK; row++)
+        status = compare(port, rows[row].what, rows[row].host, rows[row].plugin, error);
+    return status;
+}

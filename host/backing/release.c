@@ -1,0 +1,395 @@
+/* Gives memory of ranges back: parts of them, and whole ranges at their end. What the device may
+ * still touch waits in the context's queue first. */
+#include "host/backing/internal.h"
+
+#include <utlist.h>
+
+/* ---- The end of a range
+ * ----------------------------------------------------------------------------------- */
+
+/* Exclusive extents stay mapped, paid by the cache from now on; consecutive ones of one holder move
+ * in one transfer. */
+static void park_slots_locked(mbr_range *range)
+{
+    mbr_backing *backing = range->backing;
+    mbr_holder *holder = NULL;
+    uint64_t owned = 0, mapped = 0;
+    for (uint64_t i = 0; i <= range->slot_count; i++) {
+        mbr_slot *slot = i < range->slot_count ? &range->slots[i] : NULL;
+        bool parks = slot != NULL && slot->state == MBR_SLOT_COMMITTED &&
+            slot->extent->slot_count == 1 && slot->extent->keeps == NULL;
+        if (holder != NULL && (slot == NULL || (parks && slot->holder != holder))) {
+            if (holder != backing->cache) {
+                mbr_transfer(holder, backing->cache, owned);
+                mbr_mapped_transfer(holder, backing->cache, mapped);
+            }
+            owned = mapped = 0;
+            holder = NULL;
+        }
+        if (!parks)
+            continue;
+        holder = slot->holder;
+        owned += slot->extent->owned_bytes;
+        mapped += slot->extent->bytes;
+        slot->extent->payer = backing->cache;
+        slot->holder = NULL;
+        mbr_extent_move(backing, slot->extent, MBR_EXTENT_PARKED);
+        mbr_range_set_slot(range, i, MBR_SLOT_PARKED);
+    }
+}
+
+static bool leaves(const mbr_slot *slot)
+{
+    return slot->state == MBR_SLOT_COMMITTED || slot->state == MBR_SLOT_ALIAS ||
+        slot->state == MBR_SLOT_LEAVING;
+}
+
+static void finish_ended(mbr_range *range)
+{
+    mbr_backing *backing = range->backing;
+    mbr_context *context = range->context;
+    mbr_lock_take(&backing->lock);
+    DL_DELETE(backing->live, range);
+    backing->live_count--;
+    bool keeps = range->stuck_count == 0 && backing->cached_count < MBR_CACHED_RANGE_LIMIT_COUNT;
+    bool withheld = range->stuck_count != 0;
+    if (withheld) {
+        range->retained = true; /* its addresses are never handed out again (I10) */
+        DL_APPEND(backing->retained, range);
+    } else if (keeps) {
+        mbr_range_cache(range);
+    }
+    mbr_range_end_edit(range);
+    mbr_lock_drop(&backing->lock);
+    if (!withheld && !keeps) {
+        for (uint64_t i = 0; i < range->slot_count; i++) {
+            if (range->slots[i].state == MBR_SLOT_PARKED)
+                mbr_range_unmap_slot(range, i);
+        }
+        mbr_range_dissolve(range);
+    }
+    mbr_backing_keep_watermark(backing);
+    mbr_context_unpin(context);
+}
+
+static void end_released(mbr_range *range)
+{
+    mbr_backing *backing = range->backing;
+    mbr_lock_take(&backing->lock);
+    mbr_range_await_editor(range);
+    mbr_range_begin_edit(range, range);
+    park_slots_locked(range);
+    mbr_lock_drop(&backing->lock);
+    for (uint64_t i = 0; i < range->slot_count; i++) {
+        if (leaves(&range->slots[i]))
+            mbr_range_unmap_slot(range, i);
+    }
+    finish_ended(range);
+}
+
+/* Nobody will know when the device was done: nothing is unmapped, the bytes stay charged until the
+ * end of the context is confirmed (host.md, teardown). */
+static void end_retained(mbr_range *range)
+{
+    mbr_backing *backing = range->backing;
+    mbr_lock_take(&backing->lock);
+    mbr_range_await_editor(range);
+    mbr_range_begin_edit(range, range);
+    for (uint64_t i = 0; i < range->slot_count; i++) {
+        mbr_slot *slot = &range->slots[i];
+        if (!leaves(slot) || slot->extent->payer != slot->holder)
+            continue;
+        mbr_extent_move(backing, slot->extent, MBR_EXTENT_RETAINED);
+        mbr_retain(slot->holder, slot->extent->owned_bytes);
+        backing->retained_bytes += slot->extent->owned_bytes;
+    }
+    DL_DELETE(backing->live, range);
+    backing->live_count--;
+    range->retained = true;
+    DL_APPEND(backing->retained, range);
+    mbr_range_end_edit(range);
+    mbr_lock_drop(&backing->lock);
+    mbr_context_unpin(range->context);
+}
+
+static void end_range(mbr_range *range, mbr_settled how)
+{
+    mbr_backing *backing = range->backing;
+    mbr_lock_take(&backing->lock);
+    bool holds = range->committed_bytes + range->alias_bytes + range->leaving_bytes != 0;
+    bool lost = how == MBR_SETTLED_LOST || range->lost;
+    mbr_lock_drop(&backing->lock);
+    if (lost && holds && !backing->mechanism->releasable_after_loss)
+        end_retained(range);
+    else
+        end_released(range);
+}
+
+static void settle_end(mbr_deferred *entry, mbr_settled how)
+{
+    mbr_range *range = (mbr_range *)((char *)entry - offsetof(mbr_range, deferred));
+    mbr_backing *backing = range->backing;
+    mbr_lock_take(&backing->lock);
+    bool waits = range->leave_count != 0; /* parts of it wait for other streams (I11) */
+    range->end_waits = waits;
+    range->end_how = how;
+    mbr_lock_drop(&backing->lock);
+    if (!waits)
+        end_range(range, how);
+}
+
+mbr_status mbr_range_end(
+    mbr_range *range, bool now, const uint64_t *stream_ids, uint32_t stream_count, mbr_error *error)
+{
+    mbr_backing *backing = range->backing;
+    mbr_lock_take(&backing->lock);
+    mbr_range_await_editor(range);
+    bool ended = range->ended;
+    range->ended = true;
+    uint64_t bytes = range->committed_bytes + range->alias_bytes;
+    mbr_lock_drop(&backing->lock);
+    if (ended)
+        return mbr_backing_fail(error, MBR_STALE, "the range was released already");
+    range->deferred.bytes = bytes;
+    range->deferred.settle = settle_end;
+    if (now || bytes == 0) { /* with nothing mapped there is nothing to wait for */
+        settle_end(&range->deferred, MBR_SETTLED_RELEASED);
+        return MBR_OK;
+    }
+    mbr_status status =
+        mbr_context_defer(range->context, stream_ids, stream_count, &range->deferred, error);
+    if (status == MBR_DEVICE_LOST) {
+        settle_end(&range->deferred, MBR_SETTLED_LOST);
+        return MBR_OK;
+    }
+    if (status != MBR_OK) {
+        mbr_lock_take(&backing->lock);
+        range->ended = false;
+        mbr_lock_drop(&backing->lock);
+    }
+    return status;
+}
+
+/* ---- Parts of a range
+ * ------------------------------------------------------------------------------------------ */
+
+typedef struct mbr_leave {
+    mbr_deferred deferred;
+    mbr_range *range;
+    uint64_t first, end; /* slots */
+} mbr_leave;
+
+static void unmap_leaving(mbr_leave *leave)
+{
+    mbr_range *range = leave->range;
+    mbr_lock_take(&range->backing->lock);
+    mbr_range_await_editor(range);
+    mbr_range_begin_edit(range, leave);
+    mbr_lock_drop(&range->backing->lock);
+    for (uint64_t i = leave->first; i < leave->end; i++) {
+        if (range->slots[i].state == MBR_SLOT_LEAVING)
+            mbr_range_unmap_slot(range, i);
+    }
+    mbr_lock_take(&range->backing->lock);
+    mbr_range_end_edit(range);
+    mbr_lock_drop(&range->backing->lock);
+}
+
+static void settle_leave(mbr_deferred *entry, mbr_settled how)
+{
+    mbr_leave *leave = (mbr_leave *)((char *)entry - offsetof(mbr_leave, deferred));
+    mbr_range *range = leave->range;
+    mbr_backing *backing = range->backing;
+    bool lost = how == MBR_SETTLED_LOST && !backing->mechanism->releasable_after_loss;
+    if (!lost)
+        unmap_leaving(leave); /* a lost part stays leaving; the end of the range retains it */
+    mbr_lock_take(&backing->lock);
+    range->leave_count--;
+    range->lost |= lost;
+    bool ends = range->end_waits && range->leave_count == 0;
+    mbr_settled end_how = range->end_how;
+    mbr_lock_drop(&backing->lock);
+    mbr_heap_release(backing->heap, leave);
+    if (ends)
+        end_range(range, end_how);
+    else
+        mbr_backing_keep_watermark(backing);
+}
+
+/* Whole slots inside [offset, offset + bytes). */
+static void inner_slots(
+    const mbr_range *range, uint64_t offset, uint64_t bytes, uint64_t *first, uint64_t *end)
+{
+    uint64_t boundary;
+    if (!mbr_extent_rule_next_boundary(&range->rule, offset, &boundary))
+        boundary = range->bytes;
+    *first = mbr_extent_rule_count(&range->rule, mbr_min(boundary, range->bytes));
+    uint64_t last = mbr_extent_rule_start_at(&range->rule, offset + bytes);
+    *end = offset + bytes == range->bytes ? range->slot_count
+                                          : mbr_extent_rule_count(&range->rule, last);
+    *end = mbr_max(*end, *first);
+}
+
+static uint64_t usable_bytes(const mbr_range *range, uint64_t offset, uint64_t bytes)
+{
+    uint64_t first, end, usable = 0;
+    mbr_range_slots(range, offset, bytes, &first, &end);
+    for (uint64_t i = first; i < end; i++) {
+        if (range->slots[i].state != MBR_SLOT_COMMITTED && range->slots[i].state != MBR_SLOT_ALIAS)
+            continue;
+        uint64_t start = mbr_slot_offset(range, i);
+        uint64_t stop = mbr_min(start + mbr_slot_bytes(range, i), offset + bytes);
+        usable += stop - mbr_max(start, offset);
+    }
+    return usable;
+}
+
+/* Marks what leaves; returns its bytes. */
+static uint64_t mark_leaving_locked(mbr_range *range, uint64_t first, uint64_t end)
+{
+    uint64_t marked = 0;
+    for (uint64_t i = first; i < end; i++) {
+        if (range->slots[i].state != MBR_SLOT_COMMITTED && range->slots[i].state != MBR_SLOT_ALIAS)
+            continue;
+        marked += range->slots[i].extent->bytes;
+        mbr_range_set_slot(range, i, MBR_SLOT_LEAVING);
+    }
+    return marked;
+}
+
+static void unmark_leaving(mbr_range *range, uint64_t first, uint64_t end)
+{
+    mbr_lock_take(&range->backing->lock);
+    for (uint64_t i = first; i < end; i++) {
+        if (range->slots[i].state == MBR_SLOT_LEAVING)
+            mbr_range_set_slot(
+                range, i, range->slots[i].was_alias ? MBR_SLOT_ALIAS : MBR_SLOT_COMMITTED);
+    }
+    range->leave_count--;
+    mbr_range_update_committed_end(range);
+    mbr_range_end_edit(range);
+    mbr_lock_drop(&range->backing->lock);
+}
+
+static mbr_status mark_part(mbr_range *range, uint64_t offset, uint64_t bytes, mbr_leave *leave,
+    mbr_range_decommit_result *result, mbr_error *error)
+{
+    mbr_backing *backing = range->backing;
+    mbr_lock_take(&backing->lock);
+    mbr_range_await_editor(range);
+    uint64_t end;
+    mbr_status status = MBR_OK;
+    if (range->ended)
+        status = mbr_backing_fail(error, MBR_STALE, "the range was released");
+    else if (!mbr_add(offset, bytes, &end) || end > range->bytes)
+        status = mbr_backing_fail(error, MBR_OUT_OF_RANGE,
+            "[%llu, +%llu) ends past the range's %llu bytes", (unsigned long long)offset,
+            (unsigned long long)bytes, (unsigned long long)range->bytes);
+    if (status == MBR_OK && bytes != 0) {
+        inner_slots(range, offset, bytes, &leave->first, &leave->end);
+        uint64_t before = usable_bytes(range, offset, bytes);
+        result->decommitted_bytes = mark_leaving_locked(range, leave->first, leave->end);
+        result->kept_bytes = before - result->decommitted_bytes;
+        leave->deferred.bytes = result->decommitted_bytes;
+        range->leave_count++;
+        mbr_range_begin_edit(range, leave);
+    }
+    mbr_lock_drop(&backing->lock);
+    return status;
+}
+
+mbr_status mbr_range_give_back(mbr_range *range, uint64_t offset_bytes, uint64_t bytes, bool now,
+    const uint64_t *stream_ids, uint32_t stream_count, mbr_range_decommit_result *result,
+    mbr_error *error)
+{
+    mbr_backing *backing = range->backing;
+    *result = (mbr_range_decommit_result){.struct_size = result->struct_size};
+    mbr_leave *leave = mbr_heap_allocate(backing->heap, sizeof(*leave));
+    if (leave == NULL)
+        return mbr_backing_fail(
+            error, MBR_OUT_OF_HOST_MEMORY, "no host memory for a decommit; nothing was changed");
+    *leave = (mbr_leave){.range = range, .deferred = {.settle = settle_leave}};
+    mbr_status status = mark_part(range, offset_bytes, bytes, leave, result, error);
+    if (status != MBR_OK || bytes == 0) {
+        mbr_heap_release(backing->heap, leave);
+        return status;
+    }
+    if (now || result->decommitted_bytes == 0) {
+        mbr_lock_take(&backing->lock);
+        mbr_range_end_edit(range);
+        mbr_lock_drop(&backing->lock);
+        settle_leave(&leave->deferred, MBR_SETTLED_RELEASED);
+        return MBR_OK;
+    }
+    status = mbr_context_defer(range->context, stream_ids, stream_count, &leave->deferred, error);
+    if (status != MBR_OK) {
+        unmark_leaving(range, leave->first, leave->end);
+        mbr_heap_release(backing->heap, leave);
+        *result = (mbr_range_decommit_result){.struct_size = result->struct_size};
+        return status;
+    }
+    mbr_lock_take(&backing->lock);
+    mbr_range_end_edit(range);
+    mbr_lock_drop(&backing->lock);
+    return MBR_OK;
+}
+
+/* ---- Lost contexts
+ * --------------------------------------------------------------------------------------------- */
+
+/* The device took the memory with it: the record of one slot's use ends without a call. */
+static void forget_slot(mbr_range *range, uint64_t index)
+{
+    mbr_backing *backing = range->backing;
+    mbr_slot *slot = &range->slots[index];
+    mbr_extent *extent = slot->extent;
+    mbr_holder *holder = slot->holder != NULL ? slot->holder : backing->cache;
+    mbr_lock_take(&backing->lock);
+    bool was_retained = atomic_load(&extent->state) == MBR_EXTENT_RETAINED;
+    if (was_retained) {
+        mbr_retain_settle(extent->payer, extent->owned_bytes);
+        backing->retained_bytes -= extent->owned_bytes;
+    }
+    mbr_range_set_slot(range, index, MBR_SLOT_EMPTY);
+    mbr_extent_remove_slot(extent, slot);
+    bool used = was_retained ? extent->slot_count != 0 : mbr_extent_settle_users(backing, extent);
+    if (!used) {
+        if (!was_retained)
+            mbr_extent_move(backing, extent, MBR_EXTENT_POOLED);
+        mbr_extent_move(backing, extent, MBR_EXTENT_DESTROYED);
+        backing->extent_count--;
+    }
+    mbr_lock_drop(&backing->lock);
+    mbr_mapped_sub(holder, extent->bytes);
+    mbr_port_forget_mapping(backing->port, extent->bytes);
+    if (used)
+        return;
+    mbr_refund(extent->payer, extent->owned_bytes);
+    mbr_port_forget_extent(backing->port, extent->owned_bytes);
+    mbr_heap_release(backing->heap, extent);
+}
+
+static mbr_range *take_retained_of(mbr_backing *backing, const mbr_context *context)
+{
+    mbr_lock_take(&backing->lock);
+    mbr_range *range = backing->retained;
+    while (range != NULL && (range->context != context || range->stuck_count != 0))
+        range = range->next;
+    if (range != NULL)
+        DL_DELETE(backing->retained, range);
+    mbr_lock_drop(&backing->lock);
+    return range;
+}
+
+void mbr_backing_confirm_lost(mbr_backing *backing, const mbr_context *context)
+{
+    mbr_range *range;
+    while ((range = take_retained_of(backing, context)) != NULL) {
+        for (uint64_t i = 0; i < range->slot_count; i++) {
+            if (range->slots[i].extent != NULL)
+                forget_slot(range, i);
+        }
+        mbr_port_forget_reservation(backing->port, range->bytes);
+        mbr_range_make_spare(range);
+    }
+}

@@ -1,0 +1,157 @@
+/* Spans: contiguous memory for the slabs and large allocations above, paid by the cache from take
+ * to give. With `virtual` a span is a range of its own; without it, one allocation of the plugin.
+ */
+#include "host/backing/internal.h"
+
+#define SPAN_EXTENT_MAX_BYTES (UINT64_C(64) << 20) /* larger spans are cut into equal extents */
+
+static mbr_status take_range(mbr_backing *backing, mbr_context *context, uint64_t stream_id,
+    uint64_t align_bytes, mbr_span *span, mbr_refusal *refusal, mbr_error *error)
+{
+    uint64_t granule = backing->mechanism->granule_min_bytes;
+    uint64_t largest = mbr_min(SPAN_EXTENT_MAX_BYTES, backing->mechanism->extent_max_bytes);
+    uint64_t count = span->bytes / largest + (span->bytes % largest != 0);
+    uint64_t unit;
+    if (!mbr_align_up(span->bytes / count + (span->bytes % count != 0), granule, &unit))
+        return mbr_backing_fail(error, MBR_OVERFLOW, "a span of %llu bytes does not fit 64 bits",
+            (unsigned long long)span->bytes);
+    mbr_range_options options = {.context = context,
+        .isolation_group = span->isolation_group,
+        .bytes = span->bytes,
+        .align_bytes = align_bytes,
+        .growth = {.unit_bytes = unit}};
+    mbr_status status = mbr_backing_reserve(backing, &options, &span->range, error);
+    if (status != MBR_OK)
+        return status;
+    mbr_range_part part = {.range = span->range, .bytes = mbr_range_bytes(span->range)};
+    mbr_grow_options grow = {.holder = backing->cache,
+        .stream_id = stream_id,
+        .parts = &part,
+        .part_count = 1,
+        .refusal = refusal};
+    mbr_range_grow_result result = {MBR_SIZED(mbr_range_grow_result)};
+    status = mbr_backing_grow(backing, &grow, &result, error);
+    if (status != MBR_OK) {
+        mbr_range_end(span->range, true, NULL, 0, NULL);
+        span->range = NULL;
+        return status;
+    }
+    span->address = mbr_range_address(span->range);
+    span->bytes = part.bytes;
+    span->owned_bytes = part.bytes;
+    span->content = result.content;
+    return MBR_OK;
+}
+
+/* Pays for one allocation of the plugin; the cache is asked once for what is missing. */
+static mbr_status grant_eager(
+    mbr_backing *backing, uint64_t bytes, mbr_refusal *refusal, mbr_error *error)
+{
+    mbr_refusal own = {MBR_SIZED(mbr_refusal)};
+    if (refusal == NULL)
+        refusal = &own;
+    mbr_status status = mbr_grant(backing->cache, bytes, refusal);
+    if (status != MBR_OK && mbr_backing_evict(backing, bytes) != 0)
+        status = mbr_grant(backing->cache, bytes, refusal);
+    if (status != MBR_OK)
+        return mbr_backing_fail(error, status,
+            "asked for %llu bytes, %llu are available under the limit of %llu; wait for a release, "
+            "or raise the limit",
+            (unsigned long long)bytes, (unsigned long long)refusal->available_bytes,
+            (unsigned long long)refusal->limit_bytes);
+    return MBR_OK;
+}
+
+static mbr_status take_eager(mbr_backing *backing, mbr_context *context, uint64_t align_bytes,
+    mbr_span *span, mbr_refusal *refusal, mbr_error *error)
+{
+    uint64_t most;
+    if (!mbr_align_up(span->bytes, backing->mechanism->allocation_round_bytes, &most))
+        return mbr_backing_fail(error, MBR_OVERFLOW, "%llu bytes do not fit 64 bits when rounded",
+            (unsigned long long)span->bytes);
+    mbr_status status = mbr_context_pin(context, error);
+    if (status != MBR_OK)
+        return status;
+    status = grant_eager(backing, most, refusal, error);
+    if (status != MBR_OK)
+        goto unpin;
+    mbr_answer answer;
+    status = mbr_port_allocate(backing->port, span->bytes, align_bytes, most, 0, &answer, error);
+    uint64_t granted = mbr_min(answer.owned_bytes, most);
+    mbr_charge(backing->cache, granted);
+    mbr_record_committed(backing->cache, answer.owned_bytes - granted);
+    mbr_grant_return(backing->cache, most - granted);
+    if (status != MBR_OK) {
+        if (answer.owned_bytes != 0) { /* the residual stays charged, marked */
+            mbr_quarantine(backing->cache, answer.owned_bytes);
+            mbr_lock_take(&backing->lock);
+            backing->withheld_span_bytes += answer.owned_bytes;
+            backing->quarantined_count++;
+            mbr_lock_drop(&backing->lock);
+        }
+        goto unpin;
+    }
+    mbr_mapped_add(backing->cache, answer.owned_bytes);
+    span->address = answer.address;
+    span->owned_bytes = answer.owned_bytes;
+    span->content = answer.content;
+    span->allocation_id = answer.id;
+    span->context = context;
+    return MBR_OK;
+unpin:
+    mbr_context_unpin(context);
+    return status;
+}
+
+mbr_status mbr_backing_take_span(mbr_backing *backing, mbr_context *context, uint64_t stream_id,
+    uint32_t isolation_group, uint64_t bytes, uint64_t align_bytes, mbr_span *span,
+    mbr_refusal *refusal, mbr_error *error)
+{
+    *span = (mbr_span){0};
+    if (bytes == 0)
+        return mbr_backing_fail(error, MBR_INVALID_ARGUMENT, "a span of no bytes");
+    mbr_span taken = {.bytes = bytes, .isolation_group = isolation_group};
+    mbr_status status = backing->mechanism->has_virtual
+        ? take_range(backing, context, stream_id, align_bytes, &taken, refusal, error)
+        : take_eager(backing, context, align_bytes, &taken, refusal, error);
+    if (status != MBR_OK)
+        return status;
+    mbr_lock_take(&backing->lock);
+    backing->span_count++;
+    backing->span_bytes += taken.owned_bytes;
+    mbr_lock_drop(&backing->lock);
+    *span = taken;
+    return MBR_OK;
+}
+
+static void give_eager(mbr_backing *backing, const mbr_span *span)
+{
+    mbr_answer answer;
+    mbr_status status = mbr_port_release(
+        backing->port, span->allocation_id, span->address, span->owned_bytes, &answer, NULL);
+    if (status == MBR_OK) {
+        mbr_mapped_sub(backing->cache, span->owned_bytes);
+        mbr_refund(backing->cache, span->owned_bytes);
+    } else {
+        mbr_quarantine(backing->cache, span->owned_bytes);
+        mbr_authority_note_violation(backing->authority);
+        mbr_lock_take(&backing->lock);
+        backing->withheld_span_bytes += span->owned_bytes;
+        backing->quarantined_count++;
+        mbr_lock_drop(&backing->lock);
+    }
+    mbr_context_unpin(span->context);
+}
+
+void mbr_backing_give_span(mbr_backing *backing, mbr_span *span)
+{
+    mbr_lock_take(&backing->lock);
+    backing->span_count--;
+    backing->span_bytes -= span->owned_bytes;
+    mbr_lock_drop(&backing->lock);
+    if (span->range != NULL)
+        mbr_range_end(span->range, true, NULL, 0, NULL);
+    else
+        give_eager(backing, span);
+    *span = (mbr_span){0};
+}
