@@ -99,7 +99,7 @@ mbr_status mbr_backing_audit(mbr_backing *backing, mbr_error *error)
     mbr_lock_drop(&backing->lock);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         if (rows[i].booked != rows[i].counted)
-            return mbr_backing_fail(error, MBR_INTERNAL, "backing: %s: booked %llu, counted %llu",
+            return mbr_fail(error, MBR_INTERNAL, "backing: %s: booked %llu, counted %llu",
                 rows[i].what, (unsigned long long)rows[i].booked,
                 (unsigned long long)rows[i].counted);
     }

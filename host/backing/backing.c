@@ -1,21 +1,7 @@
-/* One backing: its records' life, its figures, its errors. Decides nothing about extents. */
+/* One backing: its records' life, its figures. Decides nothing about extents. */
 #include "host/backing/internal.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <utlist.h>
-
-mbr_status mbr_backing_fail(mbr_error *error, mbr_status status, const char *format, ...)
-{
-    if (error == NULL)
-        return status;
-    *error = (mbr_error){MBR_SIZED(mbr_error), .status = status};
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(error->text, sizeof(error->text), format, arguments);
-    va_end(arguments);
-    return status;
-}
 
 mbr_status mbr_backing_create(
     const mbr_backing_options *options, mbr_backing **backing, mbr_error *error)
@@ -23,7 +9,7 @@ mbr_status mbr_backing_create(
     *backing = NULL;
     mbr_backing *created = mbr_heap_allocate(options->heap, sizeof(*created));
     if (created == NULL)
-        return mbr_backing_fail(
+        return mbr_fail(
             error, MBR_OUT_OF_HOST_MEMORY, "no host memory for a backing of %s", options->name);
     mbr_holder_options holder = {
         .name = options->name, .role = MBR_ROLE_CACHE, .allowance_bytes = MBR_NO_ALLOWANCE};
@@ -47,7 +33,7 @@ static mbr_status refuse_live(const mbr_backing *backing, mbr_error *error)
 {
     if (backing->live_count + backing->prefix_count + backing->span_count == 0)
         return MBR_OK;
-    return mbr_backing_fail(error, MBR_IN_USE,
+    return mbr_fail(error, MBR_IN_USE,
         "%llu ranges, %llu prefixes and %llu spans are out; release them first",
         (unsigned long long)(backing->live_count - backing->span_count),
         (unsigned long long)backing->prefix_count, (unsigned long long)backing->span_count);
@@ -89,7 +75,7 @@ mbr_status mbr_backing_destroy(mbr_backing *backing, mbr_error *error)
     if (withheld == 0)
         status = mbr_holder_destroy(backing->cache, error);
     else /* leaked on purpose: a certain leak is better than an uncertain corruption (rule 33) */
-        status = mbr_backing_fail(error, MBR_RESIDUAL,
+        status = mbr_fail(error, MBR_RESIDUAL,
             "%llu extents or ranges cannot be given back safely and are leaked, still charged",
             (unsigned long long)withheld);
     if (status == MBR_OK) {
@@ -109,6 +95,11 @@ mbr_holder *mbr_backing_cache(mbr_backing *backing)
 mbr_port *mbr_backing_port(mbr_backing *backing)
 {
     return backing->port;
+}
+
+mbr_authority *mbr_backing_authority(mbr_backing *backing)
+{
+    return backing->authority;
 }
 
 void mbr_backing_set_keep(mbr_backing *backing, uint64_t keep_bytes)

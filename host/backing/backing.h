@@ -58,6 +58,7 @@ mbr_status mbr_backing_destroy(mbr_backing *backing, mbr_error *error);
 
 mbr_holder *mbr_backing_cache(mbr_backing *backing);
 mbr_port *mbr_backing_port(mbr_backing *backing);
+mbr_authority *mbr_backing_authority(mbr_backing *backing);
 void mbr_backing_set_keep(mbr_backing *backing, uint64_t keep_bytes);
 
 /* Gives pooled, then parked extents back to the system, coldest first, until at most keep_bytes are

@@ -25,7 +25,7 @@ static mbr_status create_extent(mbr_growth_run *run, mbr_plan_item *item)
     mbr_holder *holder = run->options->holder;
     mbr_extent *extent = mbr_heap_allocate(backing->heap, sizeof(*extent));
     if (extent == NULL)
-        return mbr_backing_fail(run->error, MBR_OUT_OF_HOST_MEMORY, "no host memory for an extent");
+        return mbr_fail(run->error, MBR_OUT_OF_HOST_MEMORY, "no host memory for an extent");
     mbr_answer answer;
     mbr_status status =
         mbr_port_extent_create(backing->port, item->bytes, item->bytes, 0, &answer, run->error);
@@ -183,7 +183,7 @@ static mbr_status fill_item(mbr_growth_run *run, mbr_plan_item *item)
         return mbr_context_fill(
             item->range->context, run->options->stream_id, address, 0, item->bytes, run->error);
     if (!run->backing->mechanism->host_accessible)
-        return mbr_backing_fail(run->error, MBR_INVALID_ARGUMENT,
+        return mbr_fail(run->error, MBR_INVALID_ARGUMENT,
             "this growth must be filled, and no stream was given to fill it on; pass a stream");
     memset((void *)(uintptr_t)address, 0, item->bytes);
     return MBR_OK;
@@ -329,7 +329,7 @@ static mbr_status execute(mbr_growth_run *run)
         mbr_lock_assert_none_held();
         status = run->options->publish(run->options->publish_context);
         if (status != MBR_OK)
-            mbr_backing_fail(run->error, status, "the publish callback refused; all is undone");
+            mbr_fail(run->error, status, "the publish callback refused; all is undone");
     }
     if (status == MBR_OK)
         return MBR_OK;
@@ -348,7 +348,7 @@ static mbr_status attempt(mbr_growth_run *run, mbr_range_grow_result *result, ui
     if (status != MBR_OK) {
         if (refusal->reason != MBR_REFUSED_ALLOWANCE && refusal->reason != MBR_REFUSED_CAPACITY)
             *short_bytes = create_bytes - mbr_min(refusal->available_bytes, create_bytes);
-        return mbr_backing_fail(run->error, status,
+        return mbr_fail(run->error, status,
             "asked for %llu bytes, %llu are available under the limit of %llu; wait for a release, "
             "or raise the limit",
             (unsigned long long)refusal->asked_bytes, (unsigned long long)refusal->available_bytes,
@@ -403,7 +403,7 @@ mbr_status mbr_backing_grow(mbr_backing *backing, const mbr_grow_options *option
     mbr_plan_finish(&run.plan);
     if (run.residual_bytes != 0) {
         result->residual_bytes = run.residual_bytes;
-        status = mbr_backing_fail(error, MBR_RESIDUAL,
+        status = mbr_fail(error, MBR_RESIDUAL,
             "an undo failed: %llu bytes stay charged and are quarantined; the rest is as before",
             (unsigned long long)run.residual_bytes);
     }

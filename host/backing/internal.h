@@ -18,6 +18,7 @@
 
 #include "abi/base/assert.h"
 #include "abi/base/checked.h"
+#include "abi/base/error.h"
 #include "abi/base/lock.h"
 #include "host/backing/backing.h"
 #include "host/backing/extent_rule.h"
@@ -140,10 +141,6 @@ struct mbr_backing {
     uint64_t extent_count, live_count, cached_count, prefix_count, span_count;
     uint64_t quarantined_count, retained_bytes;
 };
-
-/* error.c: one line about what, which value, what would work; returns the status. */
-mbr_status mbr_backing_fail(mbr_error *error, mbr_status status, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
 
 /* ---- extent.c: records, users, payers, the pool. All under the lock.
  * ------------------------------- */

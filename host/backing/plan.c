@@ -10,13 +10,13 @@ static mbr_status check_part(
     const mbr_range *range = part->range;
     uint64_t end;
     if (range->backing != backing)
-        return mbr_backing_fail(error, MBR_INVALID_ARGUMENT,
+        return mbr_fail(error, MBR_INVALID_ARGUMENT,
             "the pieces belong to different mechanisms or authorities; one call grows ranges of "
             "one");
     if (range->ended || (part->handle != 0 && part->handle != range->handle))
-        return mbr_backing_fail(error, MBR_STALE, "the range was released");
+        return mbr_fail(error, MBR_STALE, "the range was released");
     if (!mbr_add(part->offset_bytes, part->bytes, &end) || end > range->bytes)
-        return mbr_backing_fail(error, MBR_OUT_OF_RANGE,
+        return mbr_fail(error, MBR_OUT_OF_RANGE,
             "piece [%llu, +%llu) ends past the range's %llu bytes",
             (unsigned long long)part->offset_bytes, (unsigned long long)part->bytes,
             (unsigned long long)range->bytes);
@@ -108,7 +108,7 @@ static mbr_status walk_part(mbr_plan *plan, uint32_t part_index, bool fill, mbr_
         if (state == MBR_SLOT_COMMITTED || state == MBR_SLOT_ALIAS)
             continue;
         if (state == MBR_SLOT_LEAVING || state == MBR_SLOT_STUCK)
-            return mbr_backing_fail(error, MBR_BUSY, "offset %llu is %s",
+            return mbr_fail(error, MBR_BUSY, "offset %llu is %s",
                 (unsigned long long)mbr_slot_offset(range, index),
                 state == MBR_SLOT_STUCK ? "quarantined: it is never used again, use another range"
                                         : "still being given back; drain the EP and grow again");
@@ -145,7 +145,7 @@ static mbr_status make_items(mbr_plan *plan, mbr_error *error)
     if (plan->item_capacity > MBR_PLAN_INLINE_COUNT) {
         plan->items = mbr_heap_allocate(backing->heap, plan->item_capacity * sizeof(*plan->items));
         if (plan->items == NULL)
-            return mbr_backing_fail(error, MBR_OUT_OF_HOST_MEMORY,
+            return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY,
                 "no host memory for a plan of %llu extents",
                 (unsigned long long)plan->item_capacity);
     }

@@ -4,11 +4,10 @@
 
 #include "abi/base/assert.h"
 #include "abi/base/checked.h"
+#include "abi/base/error.h"
 #include "abi/base/lock.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 
 #define PROTECT_ATTEMPT_COUNT 4 /* where the mechanism says that protect may fail spuriously */
 
@@ -38,14 +37,11 @@ static void sub_count(_Atomic uint64_t *count, uint64_t amount)
     atomic_fetch_sub_explicit(count, amount, memory_order_relaxed);
 }
 
-static mbr_error *begin_call(mbr_port *port, mbr_error *error, mbr_outcome *outcome)
+static void begin_call(mbr_port *port, mbr_outcome *outcome)
 {
     mbr_lock_assert_none_held();
     add_count(&port->call_count, 1);
     *outcome = (mbr_outcome){MBR_SIZED(mbr_outcome)};
-    if (error != NULL)
-        error->struct_size = sizeof(*error);
-    return error;
 }
 
 static mbr_status violate(
@@ -55,13 +51,9 @@ static mbr_status violate(
     add_count(&port->withheld_count, 1);
     answer->quarantined = true;
     answer->status = MBR_CONTRACT_BROKEN;
-    if (error != NULL) {
-        *error = (mbr_error){MBR_SIZED(mbr_error), .status = MBR_CONTRACT_BROKEN};
-        snprintf(error->text, sizeof(error->text),
-            "plugin %s: slot %s: %s; the object is withheld and stays charged",
-            port->mechanism.plugin.name, slot, what);
-    }
-    return MBR_CONTRACT_BROKEN;
+    return mbr_fail(error, MBR_CONTRACT_BROKEN,
+        "plugin %s: slot %s: %s; the object is withheld and stays charged",
+        port->mechanism.plugin.name, slot, what);
 }
 
 /* The table of membrane/base.h: which state may come with which status. `bytes` bounds what the
@@ -93,22 +85,13 @@ static mbr_status validate(mbr_port *port, const char *slot, mbr_status status,
     return status;
 }
 
-static mbr_status refuse_argument(mbr_error *error, mbr_status status, const char *text)
-{
-    if (error != NULL) {
-        *error = (mbr_error){MBR_SIZED(mbr_error), .status = status};
-        snprintf(error->text, sizeof(error->text), "%s", text);
-    }
-    return status;
-}
-
 mbr_status mbr_port_create(
     const mbr_mechanism *mechanism, const mbr_heap *heap, mbr_port **port, mbr_error *error)
 {
     *port = NULL;
     mbr_port *created = mbr_heap_allocate(heap, sizeof(*created));
     if (created == NULL)
-        return refuse_argument(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for a mechanism");
+        return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for a mechanism");
     created->mechanism = *mechanism;
     created->heap = heap;
     atomic_store(&created->next_id, 1);
@@ -121,17 +104,13 @@ mbr_status mbr_port_close(mbr_port *port, mbr_error *error)
     uint64_t live = read_count(&port->reservation_count) + read_count(&port->extent_count) +
         read_count(&port->allocation_count);
     if (live != 0 && read_count(&port->withheld_count) == 0) {
-        if (error != NULL) {
-            *error = (mbr_error){MBR_SIZED(mbr_error), .status = MBR_IN_USE};
-            snprintf(error->text, sizeof(error->text),
-                "mechanism %s still has %llu reservations, %llu extents, %llu allocations; "
-                "release them first",
-                port->mechanism.description.name,
-                (unsigned long long)read_count(&port->reservation_count),
-                (unsigned long long)read_count(&port->extent_count),
-                (unsigned long long)read_count(&port->allocation_count));
-        }
-        return MBR_IN_USE;
+        return mbr_fail(error, MBR_IN_USE,
+            "mechanism %s still has %llu reservations, %llu extents, %llu allocations; release "
+            "them first",
+            port->mechanism.description.name,
+            (unsigned long long)read_count(&port->reservation_count),
+            (unsigned long long)read_count(&port->extent_count),
+            (unsigned long long)read_count(&port->allocation_count));
     }
     mbr_status status = mbr_mechanism_close(&port->mechanism, error);
     if (status != MBR_OK)
@@ -150,7 +129,7 @@ mbr_status mbr_port_reserve(
 {
     *answer = (mbr_answer){.id = atomic_fetch_add(&port->next_id, 1)};
     mbr_outcome outcome;
-    error = begin_call(port, error, &outcome);
+    begin_call(port, &outcome);
     mbr_reserve_request request = {MBR_SIZED(mbr_reserve_request), .reservation_id = answer->id,
         .bytes = bytes, .align_bytes = align_bytes};
     mbr_status status =
@@ -172,7 +151,7 @@ mbr_status mbr_port_unreserve(
 {
     mbr_answer answer = {0};
     mbr_outcome outcome;
-    error = begin_call(port, error, &outcome);
+    begin_call(port, &outcome);
     mbr_unreserve_request request = {
         MBR_SIZED(mbr_unreserve_request), .reservation_id = reservation_id};
     mbr_status status =
@@ -190,7 +169,7 @@ mbr_status mbr_port_extent_create(mbr_port *port, uint64_t bytes, uint64_t max_o
 {
     *answer = (mbr_answer){.id = atomic_fetch_add(&port->next_id, 1)};
     mbr_outcome outcome;
-    error = begin_call(port, error, &outcome);
+    begin_call(port, &outcome);
     mbr_extent_create_request request = {MBR_SIZED(mbr_extent_create_request), .flags = flags,
         .extent_id = answer->id, .bytes = bytes, .max_owned_bytes = max_owned_bytes};
     mbr_status status =
@@ -212,7 +191,7 @@ mbr_status mbr_port_extent_destroy(
 {
     *answer = (mbr_answer){.id = extent_id};
     mbr_outcome outcome;
-    error = begin_call(port, error, &outcome);
+    begin_call(port, &outcome);
     mbr_extent_destroy_request request = {
         MBR_SIZED(mbr_extent_destroy_request), .extent_id = extent_id};
     mbr_status status = port->mechanism.virtual_.extent_destroy(
@@ -254,7 +233,7 @@ mbr_status mbr_port_map(mbr_port *port, uint64_t reservation_id, uint64_t offset
 {
     *answer = (mbr_answer){.id = extent_id};
     mbr_outcome outcome;
-    error = begin_call(port, error, &outcome);
+    begin_call(port, &outcome);
     mbr_map_request request = {MBR_SIZED(mbr_map_request), .reservation_id = reservation_id,
         .offset_bytes = offset_bytes, .extent_id = extent_id};
     mbr_status status =
@@ -268,7 +247,7 @@ mbr_status mbr_port_map_shared(mbr_port *port, uint64_t reservation_id, uint64_t
 {
     *answer = (mbr_answer){.id = extent_id};
     mbr_outcome outcome;
-    error = begin_call(port, error, &outcome);
+    begin_call(port, &outcome);
     mbr_access entry = {port->mechanism.description.device_index, access};
     mbr_map_shared_request request = {MBR_SIZED(mbr_map_shared_request), .access_count = 1,
         .reservation_id = reservation_id, .offset_bytes = offset_bytes, .extent_id = extent_id,
@@ -292,7 +271,7 @@ mbr_status mbr_port_protect(mbr_port *port, uint64_t reservation_id, uint64_t of
     for (uint32_t attempt = 0; attempt < attempts && status != MBR_OK; attempt++) {
         mbr_answer answer = {0};
         mbr_outcome outcome;
-        error = begin_call(port, error, &outcome);
+        begin_call(port, &outcome);
         status =
             port->mechanism.virtual_.protect(port->mechanism.instance, &request, &outcome, error);
         status = validate(port, "protect", status, &outcome, 0, &answer, error);
@@ -307,7 +286,7 @@ mbr_status mbr_port_unmap(mbr_port *port, uint64_t reservation_id, uint64_t offs
 {
     *answer = (mbr_answer){0};
     mbr_outcome outcome;
-    error = begin_call(port, error, &outcome);
+    begin_call(port, &outcome);
     mbr_unmap_request request = {MBR_SIZED(mbr_unmap_request), .reservation_id = reservation_id,
         .offset_bytes = offset_bytes, .bytes = bytes};
     mbr_status status =
@@ -330,7 +309,7 @@ mbr_status mbr_port_allocate(mbr_port *port, uint64_t bytes, uint64_t align_byte
 {
     *answer = (mbr_answer){.id = atomic_fetch_add(&port->next_id, 1)};
     mbr_outcome outcome;
-    error = begin_call(port, error, &outcome);
+    begin_call(port, &outcome);
     mbr_allocate_request request = {MBR_SIZED(mbr_allocate_request), .flags = flags,
         .allocation_id = answer->id, .bytes = bytes, .align_bytes = align_bytes,
         .max_owned_bytes = max_owned_bytes};
@@ -360,7 +339,7 @@ mbr_status mbr_port_release(mbr_port *port, uint64_t allocation_id, uint64_t add
 {
     *answer = (mbr_answer){.id = allocation_id};
     mbr_outcome outcome;
-    error = begin_call(port, error, &outcome);
+    begin_call(port, &outcome);
     mbr_release_request request = {
         MBR_SIZED(mbr_release_request), .allocation_id = allocation_id, .address = address};
     mbr_status status =
@@ -430,14 +409,9 @@ static mbr_status compare(
 {
     if (host == plugin || plugin == MBR_UNKNOWN_BYTES)
         return MBR_OK;
-    if (error != NULL) {
-        *error = (mbr_error){MBR_SIZED(mbr_error), .status = MBR_CONTRACT_BROKEN};
-        snprintf(error->text, sizeof(error->text),
-            "mechanism %s: %s: the host counts %llu, the plugin %llu",
-            port->mechanism.description.name, what, (unsigned long long)host,
-            (unsigned long long)plugin);
-    }
-    return MBR_CONTRACT_BROKEN;
+    return mbr_fail(error, MBR_CONTRACT_BROKEN,
+        "mechanism %s: %s: the host counts %llu, the plugin %llu", port->mechanism.description.name,
+        what, (unsigned long long)host, (unsigned long long)plugin);
 }
 
 mbr_status mbr_port_audit(mbr_port *port, mbr_error *error)

@@ -35,17 +35,17 @@ static mbr_status check_source(
     const mbr_range *range = part->range;
     uint64_t end, first, last;
     if (range->backing != backing)
-        return mbr_backing_fail(error, MBR_INVALID_ARGUMENT,
+        return mbr_fail(error, MBR_INVALID_ARGUMENT,
             "the piece is of another device or authority; a prefix is shared within one");
     if (range->ended || (part->handle != 0 && part->handle != range->handle))
-        return mbr_backing_fail(error, MBR_STALE, "the range was released");
+        return mbr_fail(error, MBR_STALE, "the range was released");
     if (!mbr_add(part->offset_bytes, part->bytes, &end) || end > range->bytes)
-        return mbr_backing_fail(error, MBR_OUT_OF_RANGE,
+        return mbr_fail(error, MBR_OUT_OF_RANGE,
             "piece [%llu, +%llu) ends past the range's %llu bytes",
             (unsigned long long)part->offset_bytes, (unsigned long long)part->bytes,
             (unsigned long long)range->bytes);
     if (!whole_slots(part, &first, &last))
-        return mbr_backing_fail(error, MBR_INVALID_ARGUMENT,
+        return mbr_fail(error, MBR_INVALID_ARGUMENT,
             "piece [%llu, +%llu) is not committed throughout; grow it first",
             (unsigned long long)part->offset_bytes, (unsigned long long)part->bytes);
     *keep_count += last - first;
@@ -62,7 +62,7 @@ static mbr_status check_sources(mbr_backing *backing, const mbr_range_part *part
         status = check_source(backing, &parts[i], keep_count, error);
     mbr_lock_drop(&backing->lock);
     if (status == MBR_OK && *keep_count == 0)
-        return mbr_backing_fail(error, MBR_INVALID_ARGUMENT,
+        return mbr_fail(error, MBR_INVALID_ARGUMENT,
             "no whole extent lies inside the pieces; sharing works from %llu bytes on at this "
             "offset",
             part_count == 0 ? 0ULL
@@ -125,7 +125,7 @@ mbr_status mbr_backing_make_prefix(mbr_backing *backing, const mbr_range_part *p
     *prefix = NULL;
     *result = (mbr_prefix_result){.struct_size = result->struct_size};
     if (!backing->mechanism->has_shared)
-        return mbr_backing_fail(error, MBR_UNSUPPORTED,
+        return mbr_fail(error, MBR_UNSUPPORTED,
             "mechanism %s maps an extent at one address only; nothing can be shared there",
             backing->mechanism->description.name);
     uint64_t keep_count, again;
@@ -134,12 +134,12 @@ mbr_status mbr_backing_make_prefix(mbr_backing *backing, const mbr_range_part *p
         return status;
     mbr_prefix *made = make_record(backing, part_count, keep_count);
     if (made == NULL)
-        return mbr_backing_fail(error, MBR_OUT_OF_HOST_MEMORY,
+        return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY,
             "no host memory for a prefix of %llu extents", (unsigned long long)keep_count);
     made->holder = holder;
     status = check_sources(backing, parts, part_count, &again, error);
     if (status == MBR_OK && again > keep_count)
-        status = mbr_backing_fail(error, MBR_BUSY, "the ranges grow meanwhile; try again");
+        status = mbr_fail(error, MBR_BUSY, "the ranges grow meanwhile; try again");
     if (status != MBR_OK) {
         destroy_record(made);
         return status;
@@ -188,15 +188,15 @@ static mbr_status check_target(const mbr_attach *attach, uint32_t piece)
     const mbr_prefix *prefix = attach->prefix;
     const mbr_range *target = attach->targets[piece];
     if (target->backing != prefix->backing)
-        return mbr_backing_fail(attach->error, MBR_INVALID_ARGUMENT,
+        return mbr_fail(attach->error, MBR_INVALID_ARGUMENT,
             "target %u is of another device or authority than the prefix", piece);
     if (target->ended)
-        return mbr_backing_fail(attach->error, MBR_STALE, "target %u was released", piece);
+        return mbr_fail(attach->error, MBR_STALE, "target %u was released", piece);
     if (memcmp(&target->rule, &prefix->rules[piece], sizeof(target->rule)) != 0)
-        return mbr_backing_fail(attach->error, MBR_INVALID_ARGUMENT,
+        return mbr_fail(attach->error, MBR_INVALID_ARGUMENT,
             "target %u has another growth rule than the prefix; reserve it with the same", piece);
     if (target->isolation_group != prefix->groups[piece])
-        return mbr_backing_fail(attach->error, MBR_INVALID_ARGUMENT,
+        return mbr_fail(attach->error, MBR_INVALID_ARGUMENT,
             "target %u is of isolation group %u, the prefix of %u", piece, target->isolation_group,
             prefix->groups[piece]);
     return MBR_OK;
@@ -216,13 +216,13 @@ static mbr_status check_targets_locked(const mbr_attach *attach)
         if (!takes(attach, keep))
             continue;
         if (keep->offset_bytes + keep->extent->bytes > target->bytes)
-            return mbr_backing_fail(attach->error, MBR_OUT_OF_RANGE,
+            return mbr_fail(attach->error, MBR_OUT_OF_RANGE,
                 "target %u has %llu bytes, the prefix reaches %llu", keep->piece,
                 (unsigned long long)target->bytes,
                 (unsigned long long)(keep->offset_bytes + keep->extent->bytes));
         mbr_slot_state state = target->slots[target_slot(attach, keep)].state;
         if (state != MBR_SLOT_EMPTY && state != MBR_SLOT_PARKED)
-            return mbr_backing_fail(attach->error, MBR_ALREADY_EXISTS,
+            return mbr_fail(attach->error, MBR_ALREADY_EXISTS,
                 "target %u is committed at offset %llu already; attach before it grows",
                 keep->piece, (unsigned long long)keep->offset_bytes);
     }
@@ -325,7 +325,7 @@ static mbr_status attach_one(const mbr_attach *attach, const mbr_keep *keep, uin
     mbr_range *target = attach->targets[keep->piece];
     uint64_t index = target_slot(attach, keep);
     if (target->slots[index].state == MBR_SLOT_PARKED && !mbr_range_unmap_slot(target, index))
-        return mbr_backing_fail(attach->error, MBR_BUSY,
+        return mbr_fail(attach->error, MBR_BUSY,
             "what was parked at offset %llu cannot be unmapped; use another range",
             (unsigned long long)keep->offset_bytes);
     mbr_answer answer;
@@ -395,7 +395,7 @@ mbr_status mbr_prefix_map_into(mbr_prefix *prefix, mbr_range *const *targets, ui
 {
     *result = (mbr_prefix_attach_result){.struct_size = result->struct_size};
     if (target_count != prefix->piece_count)
-        return mbr_backing_fail(error, MBR_INVALID_ARGUMENT,
+        return mbr_fail(error, MBR_INVALID_ARGUMENT,
             "the prefix has %u pieces, the call names %u targets; name one for each piece",
             prefix->piece_count, target_count);
     mbr_attach attach = {prefix, targets, target_count, limit_bytes, holder, error};
@@ -413,7 +413,7 @@ mbr_status mbr_prefix_map_into(mbr_prefix *prefix, mbr_range *const *targets, ui
         result->residual_bytes += undo_aliases(&attach, done - 1);
     finish_attach(&attach);
     if (result->residual_bytes != 0)
-        return mbr_backing_fail(error, MBR_RESIDUAL,
+        return mbr_fail(error, MBR_RESIDUAL,
             "an alias could not be taken back: %llu bytes stay mapped; release the target, its "
             "private path is forbidden",
             (unsigned long long)result->residual_bytes);

@@ -181,27 +181,27 @@ static mbr_status check_growth(mbr_backing *backing, const mbr_range_options *op
     if (growth.max_bytes == 0)
         growth.max_bytes = growth.unit_bytes;
     if (growth.unit_bytes % granule != 0)
-        return mbr_backing_fail(error, MBR_MISALIGNED,
+        return mbr_fail(error, MBR_MISALIGNED,
             "growth unit %llu is no multiple of the granule %llu; %llu would work",
             (unsigned long long)growth.unit_bytes, (unsigned long long)granule,
             (unsigned long long)(mbr_align_down(growth.unit_bytes, granule) + granule));
     growth.max_bytes = mbr_min(growth.max_bytes, mechanism->extent_max_bytes);
     if (growth.unit_bytes > mechanism->extent_max_bytes)
-        return mbr_backing_fail(error, MBR_OUT_OF_RANGE,
+        return mbr_fail(error, MBR_OUT_OF_RANGE,
             "growth unit %llu is above the mechanism's largest extent %llu",
             (unsigned long long)growth.unit_bytes, (unsigned long long)mechanism->extent_max_bytes);
     *rule = (mbr_extent_rule){granule, growth.unit_bytes, growth.max_bytes, growth.divisor};
     if (options->align_bytes != 0 && !mbr_is_power_of_two(options->align_bytes))
-        return mbr_backing_fail(error, MBR_INVALID_ARGUMENT, "alignment %llu is no power of two",
+        return mbr_fail(error, MBR_INVALID_ARGUMENT, "alignment %llu is no power of two",
             (unsigned long long)options->align_bytes);
     if (!mbr_extent_rule_next_boundary(rule, options->bytes, bytes))
-        return mbr_backing_fail(error, MBR_OVERFLOW,
+        return mbr_fail(error, MBR_OVERFLOW,
             "a range of %llu bytes does not fit 64 bits in whole extents",
             (unsigned long long)options->bytes);
     *bytes =
         mbr_max(*bytes, growth.unit_bytes); /* also for no bytes at all: addresses cost nothing */
     if (*bytes > mechanism->reservation_max_bytes)
-        return mbr_backing_fail(error, MBR_OUT_OF_ADDRESSES,
+        return mbr_fail(error, MBR_OUT_OF_ADDRESSES,
             "a range of %llu bytes is above the mechanism's largest reservation %llu",
             (unsigned long long)*bytes, (unsigned long long)mechanism->reservation_max_bytes);
     return MBR_OK;
@@ -243,14 +243,14 @@ static mbr_status reserve_new(
 {
     uint64_t slot_count = mbr_extent_rule_count(&wanted->rule, wanted->bytes);
     if (slot_count > MBR_SLOT_LIMIT_COUNT)
-        return mbr_backing_fail(error, MBR_OUT_OF_RANGE,
+        return mbr_fail(error, MBR_OUT_OF_RANGE,
             "a range of %llu bytes would hold %llu extents, above %llu; use a larger growth unit",
             (unsigned long long)wanted->bytes, (unsigned long long)slot_count,
             (unsigned long long)MBR_SLOT_LIMIT_COUNT);
     mbr_range *made = make_record(backing, slot_count);
     if (made == NULL)
-        return mbr_backing_fail(error, MBR_OUT_OF_HOST_MEMORY,
-            "no host memory for a range of %llu extents", (unsigned long long)slot_count);
+        return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for a range of %llu extents",
+            (unsigned long long)slot_count);
     mbr_answer answer;
     mbr_status status =
         mbr_port_reserve(backing->port, wanted->bytes, wanted->align_bytes, &answer, error);
@@ -273,7 +273,7 @@ mbr_status mbr_backing_reserve(
 {
     *range = NULL;
     if (!backing->mechanism->has_virtual)
-        return mbr_backing_fail(error, MBR_UNSUPPORTED,
+        return mbr_fail(error, MBR_UNSUPPORTED,
             "mechanism %s has no virtual memory: ranges cannot grow; allocate the maximum at once "
             "or copy",
             backing->mechanism->description.name);

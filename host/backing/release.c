@@ -149,7 +149,7 @@ mbr_status mbr_range_end(
     uint64_t bytes = range->committed_bytes + range->alias_bytes;
     mbr_lock_drop(&backing->lock);
     if (ended)
-        return mbr_backing_fail(error, MBR_STALE, "the range was released already");
+        return mbr_fail(error, MBR_STALE, "the range was released already");
     range->deferred.bytes = bytes;
     range->deferred.settle = settle_end;
     if (now || bytes == 0) { /* with nothing mapped there is nothing to wait for */
@@ -280,11 +280,11 @@ static mbr_status mark_part(mbr_range *range, uint64_t offset, uint64_t bytes, m
     uint64_t end;
     mbr_status status = MBR_OK;
     if (range->ended)
-        status = mbr_backing_fail(error, MBR_STALE, "the range was released");
+        status = mbr_fail(error, MBR_STALE, "the range was released");
     else if (!mbr_add(offset, bytes, &end) || end > range->bytes)
-        status = mbr_backing_fail(error, MBR_OUT_OF_RANGE,
-            "[%llu, +%llu) ends past the range's %llu bytes", (unsigned long long)offset,
-            (unsigned long long)bytes, (unsigned long long)range->bytes);
+        status = mbr_fail(error, MBR_OUT_OF_RANGE, "[%llu, +%llu) ends past the range's %llu bytes",
+            (unsigned long long)offset, (unsigned long long)bytes,
+            (unsigned long long)range->bytes);
     if (status == MBR_OK && bytes != 0) {
         inner_slots(range, offset, bytes, &leave->first, &leave->end);
         uint64_t before = usable_bytes(range, offset, bytes);
@@ -306,7 +306,7 @@ mbr_status mbr_range_give_back(mbr_range *range, uint64_t offset_bytes, uint64_t
     *result = (mbr_range_decommit_result){.struct_size = result->struct_size};
     mbr_leave *leave = mbr_heap_allocate(backing->heap, sizeof(*leave));
     if (leave == NULL)
-        return mbr_backing_fail(
+        return mbr_fail(
             error, MBR_OUT_OF_HOST_MEMORY, "no host memory for a decommit; nothing was changed");
     *leave = (mbr_leave){.range = range, .deferred = {.settle = settle_leave}};
     mbr_status status = mark_part(range, offset_bytes, bytes, leave, result, error);

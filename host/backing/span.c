@@ -13,7 +13,7 @@ static mbr_status take_range(mbr_backing *backing, mbr_context *context, uint64_
     uint64_t count = span->bytes / largest + (span->bytes % largest != 0);
     uint64_t unit;
     if (!mbr_align_up(span->bytes / count + (span->bytes % count != 0), granule, &unit))
-        return mbr_backing_fail(error, MBR_OVERFLOW, "a span of %llu bytes does not fit 64 bits",
+        return mbr_fail(error, MBR_OVERFLOW, "a span of %llu bytes does not fit 64 bits",
             (unsigned long long)span->bytes);
     mbr_range_options options = {.context = context,
         .isolation_group = span->isolation_group,
@@ -54,7 +54,7 @@ static mbr_status grant_eager(
     if (status != MBR_OK && mbr_backing_evict(backing, bytes) != 0)
         status = mbr_grant(backing->cache, bytes, refusal);
     if (status != MBR_OK)
-        return mbr_backing_fail(error, status,
+        return mbr_fail(error, status,
             "asked for %llu bytes, %llu are available under the limit of %llu; wait for a release, "
             "or raise the limit",
             (unsigned long long)bytes, (unsigned long long)refusal->available_bytes,
@@ -67,7 +67,7 @@ static mbr_status take_eager(mbr_backing *backing, mbr_context *context, uint64_
 {
     uint64_t most;
     if (!mbr_align_up(span->bytes, backing->mechanism->allocation_round_bytes, &most))
-        return mbr_backing_fail(error, MBR_OVERFLOW, "%llu bytes do not fit 64 bits when rounded",
+        return mbr_fail(error, MBR_OVERFLOW, "%llu bytes do not fit 64 bits when rounded",
             (unsigned long long)span->bytes);
     mbr_status status = mbr_context_pin(context, error);
     if (status != MBR_OK)
@@ -109,7 +109,7 @@ mbr_status mbr_backing_take_span(mbr_backing *backing, mbr_context *context, uin
 {
     *span = (mbr_span){0};
     if (bytes == 0)
-        return mbr_backing_fail(error, MBR_INVALID_ARGUMENT, "a span of no bytes");
+        return mbr_fail(error, MBR_INVALID_ARGUMENT, "a span of no bytes");
     mbr_span taken = {.bytes = bytes, .isolation_group = isolation_group};
     mbr_status status = backing->mechanism->has_virtual
         ? take_range(backing, context, stream_id, align_bytes, &taken, refusal, error)

@@ -50,7 +50,9 @@ typedef struct mbr_context_options {
     mbr_instance *instance;
     uint32_t queue_entries; /* bound */
     uint64_t queue_bytes;   /* bound; 0: none */
-    bool reaper;            /* run a thread of its own */
+    uint64_t
+        first_stream_id; /* ids rise from here, so that those of two contexts never meet; 0: 1 */
+    bool reaper;         /* run a thread of its own */
     const mbr_heap *heap;
     const mbr_clock *clock;
 } mbr_context_options;

@@ -1,0 +1,311 @@
+/* Bindings: mechanism, EP context, authority and isolation group under one identity with
+ * generations. Old generations live until nothing that came from them does. */
+#include "host/bind/manager.h"
+
+#include <stdio.h>
+
+typedef struct mbr_bind_parts {
+    mbr_mechanism_record *mechanism;
+    mbr_authority_record *authority;
+    mbr_ep_record *ep;
+} mbr_bind_parts;
+
+static mbr_status find_parts(
+    mbr_manager *manager, const mbr_bind_request *request, mbr_bind_parts *parts, mbr_error *error)
+{
+    mbr_status status;
+    parts->mechanism = mbr_find_mechanism(manager, request->mechanism.value, &status, error);
+    if (parts->mechanism == NULL)
+        return status;
+    parts->authority = mbr_find_authority(manager, request->authority.value, &status, error);
+    if (parts->authority == NULL)
+        return status;
+    parts->ep = mbr_find_ep(manager, request->ep.value, &status, error);
+    if (parts->ep == NULL)
+        return status;
+    uint32_t tier = mbr_port_mechanism(parts->mechanism->port)->description.tier;
+    if (tier != parts->authority->tier)
+        return mbr_fail(error, MBR_INVALID_ARGUMENT,
+            "the mechanism is of tier %u, the authority of tier %u; bind it to one of its own",
+            tier, parts->authority->tier);
+    return MBR_OK;
+}
+
+/* ---- Backings: one for each (mechanism, authority)
+ * --------------------------------------------------------------- */
+
+/* Under the lock: counts a binding on the backing of these parts, or NULL. */
+static mbr_backing_record *share_backing_locked(mbr_manager *manager, const mbr_bind_parts *parts)
+{
+    for (mbr_backing_record *record = manager->backings; record != NULL; record = record->next) {
+        if (record->mechanism == parts->mechanism && record->authority == parts->authority) {
+            record->binding_count++;
+            return record;
+        }
+    }
+    return NULL;
+}
+
+static mbr_status refer_parts(mbr_manager *manager, const mbr_bind_parts *parts, mbr_error *error)
+{
+    mbr_lock_take(&manager->lock);
+    bool closing = parts->mechanism->closing || parts->authority->closing || parts->ep->closing;
+    if (!closing) {
+        parts->mechanism->reference_count++;
+        parts->authority->backing_count++;
+        parts->ep->binding_count++;
+    }
+    mbr_lock_drop(&manager->lock);
+    return closing ? mbr_fail(error, MBR_STALE, "the mechanism, authority or EP is being closed")
+                   : MBR_OK;
+}
+
+static void unrefer_parts(mbr_manager *manager, const mbr_bind_parts *parts)
+{
+    mbr_lock_take(&manager->lock);
+    parts->mechanism->reference_count--;
+    parts->authority->backing_count--;
+    parts->ep->binding_count--;
+    mbr_lock_drop(&manager->lock);
+}
+
+static mbr_status create_backing(mbr_manager *manager, const mbr_bind_parts *parts,
+    uint64_t keep_bytes, mbr_backing_record **record, mbr_error *error)
+{
+    mbr_backing_record *created = mbr_heap_allocate(&manager->heap, sizeof(*created));
+    if (created == NULL)
+        return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for a binding");
+    char name[48];
+    mbr_lock_take(&manager->lock);
+    uint64_t ordinal = ++manager->backing_ordinal;
+    mbr_lock_drop(&manager->lock);
+    snprintf(name, sizeof(name), "cache %.30s %llu",
+        mbr_port_mechanism(parts->mechanism->port)->description.name, (unsigned long long)ordinal);
+    mbr_backing_options options = {.port = parts->mechanism->port,
+        .authority = parts->authority->authority,
+        .name = name,
+        .keep_bytes = keep_bytes,
+        .heap = &manager->heap};
+    mbr_status status = mbr_backing_create(&options, &created->backing, error);
+    if (status != MBR_OK) {
+        mbr_heap_release(&manager->heap, created);
+        return status;
+    }
+    created->mechanism = parts->mechanism;
+    created->authority = parts->authority;
+    created->binding_count = 1;
+    *record = created;
+    return MBR_OK;
+}
+
+static mbr_status take_backing(mbr_manager *manager, const mbr_bind_parts *parts,
+    uint64_t keep_bytes, mbr_backing_record **record, mbr_error *error)
+{
+    mbr_lock_take(&manager->lock);
+    *record = share_backing_locked(manager, parts);
+    mbr_lock_drop(&manager->lock);
+    if (*record != NULL) {
+        mbr_backing_set_keep((*record)->backing, keep_bytes);
+        return MBR_OK;
+    }
+    mbr_backing_record *created;
+    mbr_status status = create_backing(manager, parts, keep_bytes, &created, error);
+    if (status != MBR_OK)
+        return status;
+    mbr_lock_take(&manager->lock);
+    *record = share_backing_locked(manager, parts); /* another thread may have been faster */
+    if (*record == NULL) {
+        created->next = manager->backings;
+        manager->backings = created;
+        *record = created;
+        created = NULL;
+    }
+    mbr_lock_drop(&manager->lock);
+    if (created != NULL) {
+        mbr_backing_destroy(created->backing, NULL);
+        mbr_heap_release(&manager->heap, created);
+    }
+    return MBR_OK;
+}
+
+static void unlist_backing_locked(mbr_manager *manager, mbr_backing_record *record)
+{
+    mbr_backing_record **link = &manager->backings;
+    while (*link != record)
+        link = &(*link)->next;
+    *link = record->next;
+}
+
+mbr_status mbr_drop_backing(mbr_manager *manager, mbr_backing_record *record, mbr_error *error)
+{
+    mbr_lock_take(&manager->lock);
+    bool last = --record->binding_count == 0;
+    if (last)
+        unlist_backing_locked(manager, record);
+    mbr_lock_drop(&manager->lock);
+    if (!last)
+        return MBR_OK;
+    mbr_await_walks(manager);
+    mbr_status status = mbr_backing_destroy(record->backing, error);
+    if (status != MBR_OK) /* leaked on purpose, still charged and counted (rule 33) */
+        mbr_manager_log(manager, MBR_LOG_WARNING,
+            "memory of a binding cannot be given back safely and is leaked on purpose");
+    mbr_heap_release(&manager->heap, record);
+    return status;
+}
+
+/* ---- Binding
+ * ----------------------------------------------------------------------------------------------------------
+ */
+
+static mbr_status make_binding(mbr_manager *manager, const mbr_bind_request *request,
+    mbr_binding_record **made, mbr_error *error)
+{
+    *made = NULL;
+    mbr_bind_parts parts;
+    mbr_status status = find_parts(manager, request, &parts, error);
+    if (status != MBR_OK)
+        return status;
+    mbr_binding_record *record = mbr_heap_allocate(&manager->heap, sizeof(*record));
+    if (record == NULL)
+        return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for a binding");
+    status = refer_parts(manager, &parts, error);
+    if (status != MBR_OK)
+        goto free_record;
+    status = take_backing(manager, &parts, request->cache_keep_bytes, &record->backing, error);
+    if (status != MBR_OK)
+        goto unrefer;
+    mbr_arena_options arena = {.table = manager->allocations,
+        .backing = record->backing->backing,
+        .context = parts.ep->context,
+        .isolation_group = request->isolation_group,
+        .heap = &manager->heap};
+    status = mbr_arena_create(&arena, &record->arena, error);
+    if (status != MBR_OK)
+        goto drop_backing;
+    record->ep = parts.ep;
+    record->isolation_group = request->isolation_group;
+    *made = record;
+    return MBR_OK;
+drop_backing:
+    mbr_drop_backing(manager, record->backing, NULL);
+unrefer:
+    unrefer_parts(manager, &parts);
+free_record:
+    mbr_heap_release(&manager->heap, record);
+    return status;
+}
+
+/* Gives back what the binding keeps. On failure the binding is as it was. */
+static mbr_status end_binding(mbr_manager *manager, mbr_binding_record *record, mbr_error *error)
+{
+    mbr_lock_take(&manager->lock);
+    uint64_t ranges = record->range_count, prefixes = record->prefix_count;
+    mbr_lock_drop(&manager->lock);
+    if (ranges + prefixes != 0)
+        return mbr_fail(error, MBR_IN_USE,
+            "%llu ranges and %llu prefixes of the binding live; release them first",
+            (unsigned long long)ranges, (unsigned long long)prefixes);
+    mbr_status status = mbr_arena_destroy(record->arena, error);
+    if (status != MBR_OK)
+        return status;
+    mbr_bind_parts parts = {record->backing->mechanism, record->backing->authority, record->ep};
+    status = mbr_drop_backing(manager, record->backing, error);
+    unrefer_parts(manager, &parts);
+    mbr_heap_release(&manager->heap, record);
+    return status;
+}
+
+mbr_status mbr_manager_bind(mbr_manager *manager, const mbr_bind_request *request,
+    mbr_binding_handle *binding, mbr_error *error)
+{
+    binding->value = 0;
+    uint64_t handle;
+    mbr_status status = mbr_table_prepare(&manager->bindings, &handle, error);
+    if (status != MBR_OK)
+        return status;
+    mbr_binding_record *record;
+    status = make_binding(manager, request, &record, error);
+    if (status != MBR_OK) {
+        mbr_table_take(&manager->bindings, handle);
+        return status;
+    }
+    record->handle = handle;
+    mbr_table_publish(&manager->bindings, handle, record);
+    binding->value = handle;
+    return MBR_OK;
+}
+
+mbr_status mbr_manager_switch(mbr_manager *manager, mbr_binding_handle binding,
+    const mbr_bind_request *request, mbr_binding_handle *next, mbr_error *error)
+{
+    next->value = 0;
+    mbr_status status;
+    if (mbr_find_binding(manager, binding.value, &status, error) == NULL)
+        return status;
+    mbr_binding_handle made;
+    status = mbr_manager_bind(manager, request, &made, error);
+    if (status != MBR_OK)
+        return status;
+    mbr_binding_record *newer = mbr_find_binding(manager, made.value, &status, error);
+    mbr_binding_record *older = mbr_table_take(&manager->bindings, binding.value);
+    if (older == NULL) { /* another switch was faster */
+        mbr_manager_unbind(manager, made, NULL);
+        return mbr_table_explain(&manager->bindings, binding.value, error);
+    }
+    mbr_lock_take(&manager->lock);
+    newer->older = older;
+    mbr_lock_drop(&manager->lock);
+    *next = made;
+    return MBR_OK;
+}
+
+/* Ends the superseded generations first; stops at the first that is still referred to. */
+static mbr_status end_older(mbr_manager *manager, mbr_binding_record *record, mbr_error *error)
+{
+    while (record->older != NULL) {
+        mbr_binding_record *older = record->older;
+        mbr_status status = end_older(manager, older, error);
+        if (status != MBR_OK)
+            return status;
+        mbr_lock_take(&manager->lock);
+        record->older = NULL;
+        mbr_lock_drop(&manager->lock);
+        mbr_await_walks(manager);
+        status = end_binding(manager, older, error);
+        if (status == MBR_IN_USE) {
+            mbr_lock_take(&manager->lock);
+            record->older = older;
+            mbr_lock_drop(&manager->lock);
+        }
+        if (status != MBR_OK)
+            return status;
+    }
+    return MBR_OK;
+}
+
+mbr_status mbr_manager_unbind(mbr_manager *manager, mbr_binding_handle binding, mbr_error *error)
+{
+    mbr_status status;
+    mbr_binding_record *record = mbr_find_binding(manager, binding.value, &status, error);
+    if (record == NULL)
+        return status;
+    mbr_manager_fold(manager);
+    status = end_older(manager, record, error);
+    if (status != MBR_OK)
+        return status;
+    mbr_lock_take(&manager->lock);
+    uint64_t live = record->range_count + record->prefix_count;
+    mbr_lock_drop(&manager->lock);
+    mbr_arena_figures figures;
+    mbr_arena_read(record->arena, &figures);
+    if (live + figures.live_count + figures.queued_count != 0)
+        return mbr_fail(error, MBR_IN_USE,
+            "%llu ranges or prefixes and %llu allocations live, %llu are queued; release them "
+            "and drain the EP first",
+            (unsigned long long)live, (unsigned long long)figures.live_count,
+            (unsigned long long)figures.queued_count);
+    mbr_table_take(&manager->bindings, binding.value);
+    mbr_await_walks(manager);
+    return end_binding(manager, record, error);
+}

@@ -1,0 +1,312 @@
+/* Authorities and holders of a manager, and the audit over all books. Moves no byte. */
+#include "host/bind/manager.h"
+
+#include <string.h>
+
+/* ---- Authorities
+ * -------------------------------------------------------------------------------------------- */
+
+/* The free bytes behind an authority: the mechanism's own figure, and for host memory the machine's
+ * and the cgroups', because exhaustion there is never a status. */
+static bool measure(void *context, uint64_t *bytes)
+{
+    const mbr_authority_record *record = context;
+    mbr_mechanism_stats stats;
+    bool known =
+        mbr_port_stats(record->measured->port, &stats) && stats.free_bytes != MBR_UNKNOWN_BYTES;
+    uint64_t machine;
+    if (known)
+        *bytes = stats.free_bytes;
+    if (record->tier == MBR_TIER_HOST && mbr_host_free_bytes("", &machine)) {
+        *bytes = known ? mbr_min(*bytes, machine) : machine;
+        known = true;
+    }
+    return known;
+}
+
+static mbr_status refer_mechanism(mbr_manager *manager, mbr_mechanism_handle mechanism,
+    mbr_authority_record *record, mbr_error *error)
+{
+    if (mechanism.value == 0)
+        return MBR_OK;
+    mbr_status status;
+    mbr_mechanism_record *measured = mbr_find_mechanism(manager, mechanism.value, &status, error);
+    if (measured == NULL)
+        return status;
+    mbr_lock_take(&manager->lock);
+    bool closing = measured->closing;
+    if (!closing)
+        measured->reference_count++;
+    mbr_lock_drop(&manager->lock);
+    if (closing)
+        return mbr_fail(error, MBR_STALE, "the measured mechanism is being closed");
+    record->measured = measured;
+    return MBR_OK;
+}
+
+static void release_mechanism(mbr_manager *manager, mbr_mechanism_record *mechanism)
+{
+    if (mechanism == NULL)
+        return;
+    mbr_lock_take(&manager->lock);
+    mechanism->reference_count--;
+    mbr_lock_drop(&manager->lock);
+}
+
+mbr_status mbr_manager_create_authority(mbr_manager *manager, const mbr_authority_request *request,
+    mbr_authority_handle *authority, mbr_error *error)
+{
+    authority->value = 0;
+    mbr_authority_record *record = mbr_heap_allocate(&manager->heap, sizeof(*record));
+    if (record == NULL)
+        return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for an authority");
+    record->tier = request->tier;
+    uint64_t handle;
+    mbr_status status = mbr_table_prepare(&manager->authorities, &handle, error);
+    if (status != MBR_OK)
+        goto free_record;
+    status = refer_mechanism(manager, request->measured, record, error);
+    if (status != MBR_OK)
+        goto drop_handle;
+    mbr_probe probe = {measure, record};
+    mbr_authority_options options = {.name = request->name,
+        .tier = request->tier,
+        .limit_bytes = request->limit_bytes,
+        .probe = record->measured != NULL ? &probe : NULL,
+        .margin_bytes = request->margin_bytes};
+    status = mbr_authority_create(manager->governor, &options, &record->authority, error);
+    if (status != MBR_OK)
+        goto release_measured;
+    record->handle = handle;
+    mbr_table_publish(&manager->authorities, handle, record);
+    authority->value = handle;
+    return MBR_OK;
+release_measured:
+    release_mechanism(manager, record->measured);
+drop_handle:
+    mbr_table_take(&manager->authorities, handle);
+free_record:
+    mbr_heap_release(&manager->heap, record);
+    return status;
+}
+
+mbr_status mbr_manager_destroy_authority(
+    mbr_manager *manager, mbr_authority_handle authority, mbr_error *error)
+{
+    mbr_status status;
+    mbr_authority_record *record = mbr_find_authority(manager, authority.value, &status, error);
+    if (record == NULL)
+        return status;
+    mbr_lock_take(&manager->lock);
+    uint64_t holders = record->holder_count, backings = record->backing_count;
+    bool mine = holders + backings == 0 && !record->closing;
+    record->closing |= mine;
+    mbr_lock_drop(&manager->lock);
+    if (!mine)
+        return mbr_fail(error, MBR_IN_USE,
+            "%llu holders and %llu bindings refer to the authority; end them first",
+            (unsigned long long)holders, (unsigned long long)backings);
+    mbr_table_take(&manager->authorities, authority.value);
+    mbr_await_walks(manager);
+    status = mbr_authority_destroy(record->authority, error);
+    if (status != MBR_OK) {
+        mbr_manager_log(manager, MBR_LOG_ERROR, "an authority is leaked: its books are not empty");
+        return status;
+    }
+    release_mechanism(manager, record->measured);
+    mbr_heap_release(&manager->heap, record);
+    return MBR_OK;
+}
+
+mbr_status mbr_manager_set_limit(mbr_manager *manager, mbr_authority_handle authority,
+    uint64_t limit_bytes, uint64_t *over_bytes, mbr_error *error)
+{
+    mbr_status status;
+    uint64_t over = 0;
+    mbr_authority_record *record = mbr_find_authority(manager, authority.value, &status, error);
+    if (record != NULL)
+        status = mbr_authority_set_limit(record->authority, limit_bytes, &over, error);
+    if (over_bytes != NULL)
+        *over_bytes = over;
+    return status;
+}
+
+/* ---- Holders
+ * --------------------------------------------------------------------------------------------------
+ */
+
+mbr_status mbr_manager_create_holder(mbr_manager *manager, const mbr_holder_request *request,
+    mbr_holder_handle *holder, mbr_error *error)
+{
+    holder->value = 0;
+    mbr_status status;
+    mbr_authority_record *authority =
+        mbr_find_authority(manager, request->authority.value, &status, error);
+    if (authority == NULL)
+        return status;
+    mbr_holder_record *record = mbr_heap_allocate(&manager->heap, sizeof(*record));
+    if (record == NULL)
+        return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for a holder");
+    uint64_t handle;
+    status = mbr_table_prepare(&manager->holders, &handle, error);
+    if (status != MBR_OK)
+        goto free_record;
+    mbr_lock_take(&manager->lock);
+    bool closing = authority->closing;
+    authority->holder_count += !closing;
+    mbr_lock_drop(&manager->lock);
+    status = closing ? mbr_fail(error, MBR_STALE, "the authority is being destroyed") : MBR_OK;
+    if (status != MBR_OK)
+        goto drop_handle;
+    mbr_holder_options options = {request->name, request->role, request->allowance_bytes};
+    status = mbr_holder_create(authority->authority, &options, &record->holder, error);
+    if (status != MBR_OK)
+        goto uncount;
+    record->authority = authority;
+    record->handle = handle;
+    mbr_table_publish(&manager->holders, handle, record);
+    holder->value = handle;
+    return MBR_OK;
+uncount:
+    mbr_lock_take(&manager->lock);
+    authority->holder_count--;
+    mbr_lock_drop(&manager->lock);
+drop_handle:
+    mbr_table_take(&manager->holders, handle);
+free_record:
+    mbr_heap_release(&manager->heap, record);
+    return status;
+}
+
+mbr_status mbr_manager_destroy_holder(
+    mbr_manager *manager, mbr_holder_handle holder, mbr_error *error)
+{
+    mbr_status status;
+    mbr_holder_record *record = mbr_find_holder(manager, holder.value, &status, error);
+    if (record == NULL)
+        return status;
+    mbr_manager_fold(manager);
+    status = mbr_holder_destroy(record->holder, error);
+    if (status != MBR_OK)
+        return status;
+    if (mbr_table_take(&manager->holders, holder.value) == NULL)
+        return mbr_fail(error, MBR_STALE, "the holder was destroyed already");
+    mbr_await_walks(manager);
+    mbr_lock_take(&manager->lock);
+    record->authority->holder_count--;
+    mbr_lock_drop(&manager->lock);
+    mbr_heap_release(&manager->heap, record);
+    return MBR_OK;
+}
+
+/* ---- Figures
+ * --------------------------------------------------------------------------------------------------
+ */
+
+mbr_status mbr_manager_read_authority(mbr_manager *manager, mbr_authority_handle authority,
+    mbr_authority_figures *figures, mbr_error *error)
+{
+    mbr_status status;
+    mbr_authority_record *record = mbr_find_authority(manager, authority.value, &status, error);
+    if (record == NULL)
+        return status;
+    mbr_manager_fold(manager);
+    mbr_authority_figures whole = {MBR_SIZED(mbr_authority_figures)};
+    mbr_authority_figures_read(record->authority, &whole);
+    mbr_copy_figures(figures, &whole, sizeof(whole));
+    return MBR_OK;
+}
+
+mbr_status mbr_manager_read_holders(mbr_manager *manager, mbr_authority_handle authority,
+    mbr_holder_figures *lines, uint32_t capacity, uint32_t *count, mbr_error *error)
+{
+    *count = 0;
+    mbr_status status;
+    mbr_authority_record *record = mbr_find_authority(manager, authority.value, &status, error);
+    if (record == NULL)
+        return status;
+    mbr_manager_fold(manager);
+    mbr_authority_holders_read(record->authority, lines, capacity, count);
+    return MBR_OK;
+}
+
+mbr_status mbr_manager_read_holder(
+    mbr_manager *manager, mbr_holder_handle holder, mbr_holder_figures *figures, mbr_error *error)
+{
+    mbr_status status;
+    mbr_holder_record *record = mbr_find_holder(manager, holder.value, &status, error);
+    if (record == NULL)
+        return status;
+    mbr_manager_fold(manager);
+    mbr_holder_figures whole = {MBR_SIZED(mbr_holder_figures)};
+    mbr_holder_figures_read(record->holder, &whole);
+    mbr_copy_figures(figures, &whole, sizeof(whole));
+    return MBR_OK;
+}
+
+/* ---- Audit
+ * ------------------------------------------------------------------------------------------------------
+ */
+
+static mbr_status audit_authorities(mbr_manager *manager, uint64_t *charged_bytes, mbr_error *error)
+{
+    uint32_t cursor = 0;
+    mbr_authority_record *record;
+    while ((record = mbr_table_next(&manager->authorities, &cursor)) != NULL) {
+        mbr_status status = mbr_authority_audit(record->authority, error);
+        if (status != MBR_OK)
+            return status;
+        mbr_authority_figures figures = {MBR_SIZED(mbr_authority_figures)};
+        mbr_authority_figures_read(record->authority, &figures);
+        *charged_bytes += figures.charged_bytes;
+    }
+    return MBR_OK;
+}
+
+static mbr_status audit_mechanisms(mbr_manager *manager, uint64_t *owned_bytes, mbr_error *error)
+{
+    uint32_t cursor = 0;
+    mbr_mechanism_record *record;
+    while ((record = mbr_table_next(&manager->mechanisms, &cursor)) != NULL) {
+        mbr_status status = mbr_port_audit(record->port, error);
+        if (status != MBR_OK)
+            return status;
+        mbr_port_figures figures;
+        mbr_port_read(record->port, &figures);
+        *owned_bytes += figures.owned_bytes;
+    }
+    return MBR_OK;
+}
+
+static mbr_status audit_bindings(mbr_manager *manager, mbr_error *error)
+{
+    mbr_status status = MBR_OK;
+    for (mbr_backing_record *backing = NULL;
+         status == MBR_OK && (backing = mbr_next_backing(manager, backing)) != NULL;)
+        status = mbr_backing_audit(backing->backing, error);
+    uint32_t cursor = 0;
+    mbr_binding_record *binding;
+    while (status == MBR_OK && (binding = mbr_table_next(&manager->bindings, &cursor)) != NULL) {
+        for (; status == MBR_OK && binding != NULL; binding = binding->older)
+            status = mbr_arena_audit(binding->arena, error);
+    }
+    return status;
+}
+
+mbr_status mbr_manager_audit(mbr_manager *manager, mbr_error *error)
+{
+    uint64_t charged = 0, owned = 0;
+    mbr_manager_fold(manager);
+    mbr_begin_walk(manager);
+    mbr_status status = audit_authorities(manager, &charged, error);
+    if (status == MBR_OK)
+        status = audit_bindings(manager, error);
+    if (status == MBR_OK)
+        status = audit_mechanisms(manager, &owned, error);
+    mbr_end_walk(manager);
+    if (status == MBR_OK && charged != owned) /* I5 at rest: every owned byte has one payer */
+        status = mbr_fail(error, MBR_INTERNAL,
+            "authorities: charged %llu bytes in all, mechanisms own %llu",
+            (unsigned long long)charged, (unsigned long long)owned);
+    return status;
+}

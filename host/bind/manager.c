@@ -1,0 +1,246 @@
+/* The manager: its creation and end, polling, folding. Allocates no device memory and calls no slot
+ * but through the parts it puts together. */
+#include "host/bind/manager.h"
+
+#include "abi/base/assert.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SAMPLE_INTERVAL_NS UINT64_C(1000000000)
+#define LOG_LINE_BYTES 512
+
+#define MBR_FIND_DEFINE(noun, tables)                                                              \
+    mbr_##noun##_record *mbr_find_##noun(                                                          \
+        mbr_manager *manager, uint64_t value, mbr_status *status, mbr_error *error)                \
+    {                                                                                              \
+        mbr_##noun##_record *found = mbr_table_find(&manager->tables, value);                      \
+        *status = found != NULL ? MBR_OK : mbr_table_explain(&manager->tables, value, error);      \
+        return found;                                                                              \
+    }
+MBR_FIND_DEFINE(plugin, plugins)
+MBR_FIND_DEFINE(mechanism, mechanisms)
+MBR_FIND_DEFINE(authority, authorities)
+MBR_FIND_DEFINE(holder, holders)
+MBR_FIND_DEFINE(ep, eps)
+MBR_FIND_DEFINE(stream, streams)
+MBR_FIND_DEFINE(binding, bindings)
+MBR_FIND_DEFINE(range, ranges)
+MBR_FIND_DEFINE(prefix, prefixes)
+
+static void init_tables(mbr_manager *manager)
+{
+    mbr_table_init(&manager->plugins, "plugin", &manager->heap);
+    mbr_table_init(&manager->mechanisms, "mechanism", &manager->heap);
+    mbr_table_init(&manager->authorities, "authority", &manager->heap);
+    mbr_table_init(&manager->holders, "holder", &manager->heap);
+    mbr_table_init(&manager->eps, "EP", &manager->heap);
+    mbr_table_init(&manager->streams, "stream", &manager->heap);
+    mbr_table_init(&manager->bindings, "binding", &manager->heap);
+    mbr_table_init(&manager->ranges, "range", &manager->heap);
+    mbr_table_init(&manager->prefixes, "prefix", &manager->heap);
+}
+
+static void finish_tables(mbr_manager *manager)
+{
+    mbr_table *tables[] = {&manager->plugins, &manager->mechanisms, &manager->authorities,
+        &manager->holders, &manager->eps, &manager->streams, &manager->bindings, &manager->ranges,
+        &manager->prefixes};
+    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
+        mbr_table_finish(tables[i]);
+}
+
+static mbr_status copy_options(
+    mbr_manager *manager, const mbr_manager_options *options, mbr_error *error)
+{
+    manager->threads = options != NULL && MBR_HAS(mbr_manager_options, options, threads) &&
+        options->threads == MBR_THREADS_INTERNAL;
+    if (options == NULL || !MBR_HAS(mbr_manager_options, options, log_context))
+        return MBR_OK;
+    manager->log = options->log;
+    manager->log_context = options->log_context;
+    if (!MBR_HAS(mbr_manager_options, options, plugin_path) || options->plugin_path == NULL)
+        return MBR_OK;
+    size_t bytes = strlen(options->plugin_path) + 1;
+    manager->plugin_path = mbr_heap_allocate(&manager->heap, bytes);
+    if (manager->plugin_path == NULL)
+        return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for the plugin path");
+    memcpy(manager->plugin_path, options->plugin_path, bytes);
+    return MBR_OK;
+}
+
+mbr_status mbr_manager_create_with_seams(const mbr_manager_options *options,
+    const mbr_manager_seams *seams, mbr_manager **manager, mbr_error *error)
+{
+    *manager = NULL;
+    const mbr_heap *heap = seams->heap != NULL ? seams->heap : &mbr_heap_libc;
+    mbr_manager *created = mbr_heap_allocate(heap, sizeof(*created));
+    if (created == NULL)
+        return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for a manager");
+    created->heap = *heap;
+    created->clock = seams->clock != NULL ? *seams->clock : mbr_clock_monotonic;
+    mbr_status status = copy_options(created, options, error);
+    if (status != MBR_OK)
+        goto free_manager;
+    mbr_governor_options governor = {&created->heap, &created->clock};
+    status = mbr_governor_create(&governor, &created->governor, error);
+    if (status != MBR_OK)
+        goto free_path;
+    status = mbr_alloc_table_create(&created->heap, &created->allocations, error);
+    if (status != MBR_OK)
+        goto destroy_governor;
+    mbr_lock_init(&created->lock, MBR_RANK_MANAGER);
+    mbr_condition_init(&created->walked);
+    init_tables(created);
+    *manager = created;
+    return MBR_OK;
+destroy_governor:
+    mbr_governor_destroy(created->governor, NULL);
+free_path:
+    mbr_heap_release(heap, created->plugin_path);
+free_manager:
+    mbr_heap_release(heap, created);
+    return status;
+}
+
+mbr_status mbr_manager_create(
+    const mbr_manager_options *options, mbr_manager **manager, mbr_error *error)
+{
+    const mbr_manager_seams none = {0};
+    return mbr_manager_create_with_seams(options, &none, manager, error);
+}
+
+static mbr_status refuse_live(mbr_manager *manager, mbr_error *error)
+{
+    uint64_t plugins = mbr_table_count(&manager->plugins);
+    uint64_t eps = mbr_table_count(&manager->eps);
+    uint64_t bindings = mbr_table_count(&manager->bindings);
+    uint64_t ranges = mbr_table_count(&manager->ranges);
+    uint64_t prefixes = mbr_table_count(&manager->prefixes);
+    uint64_t authorities = mbr_table_count(&manager->authorities);
+    if (plugins + eps + bindings + ranges + prefixes + authorities == 0)
+        return MBR_OK;
+    return mbr_fail(error, MBR_IN_USE,
+        "still open: %llu plugins, %llu EPs, %llu bindings, %llu ranges, %llu prefixes, "
+        "%llu authorities; close them first",
+        (unsigned long long)plugins, (unsigned long long)eps, (unsigned long long)bindings,
+        (unsigned long long)ranges, (unsigned long long)prefixes, (unsigned long long)authorities);
+}
+
+mbr_status mbr_manager_destroy(mbr_manager *manager, mbr_error *error)
+{
+    mbr_status status = refuse_live(manager, error);
+    if (status != MBR_OK)
+        return status;
+    status = mbr_governor_destroy(manager->governor, error);
+    if (status != MBR_OK)
+        return status;
+    mbr_alloc_table_destroy(manager->allocations);
+    finish_tables(manager);
+    mbr_condition_finish(&manager->walked);
+    mbr_lock_finish(&manager->lock);
+    const mbr_heap heap = manager->heap;
+    mbr_heap_release(&heap, manager->plugin_path);
+    mbr_heap_release(&heap, manager);
+    return MBR_OK;
+}
+
+void mbr_manager_log(mbr_manager *manager, uint32_t level, const char *format, ...)
+{
+    if (manager->log == NULL)
+        return;
+    char line[LOG_LINE_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(line, sizeof(line), format, arguments);
+    va_end(arguments);
+    mbr_lock_assert_none_held();
+    if (length > 0)
+        manager->log(
+            manager->log_context, level, line, mbr_min((uint64_t)length, sizeof(line) - 1));
+}
+
+/* ---- Walks
+ * -------------------------------------------------------------------------------------------------
+ */
+
+void mbr_begin_walk(mbr_manager *manager)
+{
+    mbr_lock_take(&manager->lock);
+    manager->walk_count++;
+    mbr_lock_drop(&manager->lock);
+}
+
+void mbr_end_walk(mbr_manager *manager)
+{
+    mbr_lock_take(&manager->lock);
+    if (--manager->walk_count == 0)
+        mbr_condition_signal_all(&manager->walked);
+    mbr_lock_drop(&manager->lock);
+}
+
+void mbr_await_walks(mbr_manager *manager)
+{
+    mbr_lock_take(&manager->lock);
+    while (manager->walk_count != 0)
+        mbr_condition_wait(&manager->walked, &manager->lock, UINT64_MAX);
+    mbr_lock_drop(&manager->lock);
+}
+
+mbr_backing_record *mbr_next_backing(mbr_manager *manager, const mbr_backing_record *last)
+{
+    mbr_lock_take(&manager->lock);
+    mbr_backing_record *next = last == NULL ? manager->backings : last->next;
+    mbr_lock_drop(&manager->lock);
+    return next;
+}
+
+static void sample_limits(mbr_manager *manager)
+{
+    uint64_t now = mbr_clock_now(&manager->clock);
+    mbr_lock_take(&manager->lock);
+    bool due = now - manager->last_sample_ns >= SAMPLE_INTERVAL_NS;
+    if (due)
+        manager->last_sample_ns = now;
+    mbr_lock_drop(&manager->lock);
+    uint32_t cursor = 0;
+    mbr_authority_record *record;
+    while (due && (record = mbr_table_next(&manager->authorities, &cursor)) != NULL)
+        mbr_authority_sample(record->authority, false);
+}
+
+void mbr_manager_poll(mbr_manager *manager)
+{
+    uint32_t cursor = 0;
+    mbr_ep_record *ep;
+    mbr_begin_walk(manager);
+    while ((ep = mbr_table_next(&manager->eps, &cursor)) != NULL)
+        mbr_context_reap(ep->context, true);
+    sample_limits(manager);
+    mbr_end_walk(manager);
+}
+
+void mbr_manager_fold(mbr_manager *manager)
+{
+    uint32_t cursor = 0;
+    mbr_binding_record *binding;
+    mbr_begin_walk(manager);
+    while ((binding = mbr_table_next(&manager->bindings, &cursor)) != NULL) {
+        for (; binding != NULL; binding = binding->older)
+            mbr_arena_fold(binding->arena);
+    }
+    cursor = 0;
+    mbr_authority_record *authority;
+    while ((authority = mbr_table_next(&manager->authorities, &cursor)) != NULL)
+        mbr_authority_collect_credit(authority->authority);
+    mbr_end_walk(manager);
+}
+
+void mbr_copy_figures(void *to, const void *from, size_t size)
+{
+    uint32_t room;
+    memcpy(&room, to, sizeof(room));
+    memcpy(to, from, mbr_min(room, size));
+    memcpy(to, &room, mbr_min(room, sizeof(room)));
+}

@@ -1,0 +1,158 @@
+/* The manager's records, for the files of this folder alone. Each record is referred to by counts
+ * that are changed under the manager's lock; a record that is still referred to is not removed. No
+ * slot is called under the lock: a record that is being closed is marked and refuses new references
+ * meanwhile.
+ *
+ *   plugin <- mechanism <- backing (one for each authority) <- binding <- range, prefix, arena
+ *   authority <- holder, backing        ep <- binding, stream */
+#ifndef MEMBRANE_HOST_BIND_MANAGER_H
+#define MEMBRANE_HOST_BIND_MANAGER_H
+
+#include "abi/base/checked.h"
+#include "abi/base/error.h"
+#include "governor/governor.h"
+#include "host/alloc/arena.h"
+#include "host/backing/backing.h"
+#include "host/bind/seams.h"
+#include "host/bind/table.h"
+#include "host/loader/loader.h"
+#include "membrane/membrane.h"
+
+#define MBR_STREAM_LIST_COUNT 64 /* streams of one release */
+#define MBR_EP_STREAM_ID_BITS                                                                      \
+    40 /* stream ids of EP n start at n << 40: ids of two EPs never meet */
+
+typedef struct mbr_plugin_record {
+    mbr_module *module;
+    uint64_t handle;
+    uint64_t mechanism_count;
+    bool closing;
+} mbr_plugin_record;
+
+typedef struct mbr_mechanism_record {
+    mbr_port *port;
+    mbr_plugin_record *plugin;
+    uint64_t handle;
+    uint64_t reference_count; /* backings, EPs that use its lines, authorities that measure it */
+    bool closing;
+} mbr_mechanism_record;
+
+typedef struct mbr_authority_record {
+    mbr_authority *authority;
+    mbr_mechanism_record *measured; /* NULL: none */
+    uint64_t handle;
+    uint64_t holder_count, backing_count;
+    uint32_t tier;
+    bool closing;
+} mbr_authority_record;
+
+typedef struct mbr_holder_record {
+    mbr_holder *holder;
+    mbr_authority_record *authority;
+    uint64_t handle;
+} mbr_holder_record;
+
+typedef struct mbr_ep_record {
+    mbr_context *context;
+    mbr_mechanism_record *mechanism; /* NULL: lines of its own */
+    uint64_t handle;
+    uint64_t binding_count, stream_count;
+    bool closing;
+} mbr_ep_record;
+
+typedef struct mbr_stream_record {
+    mbr_ep_record *ep;
+    uint64_t stream_id;
+} mbr_stream_record;
+
+typedef struct mbr_backing_record {
+    mbr_backing *backing;
+    mbr_mechanism_record *mechanism;
+    mbr_authority_record *authority;
+    uint64_t binding_count;
+    struct mbr_backing_record *next;
+} mbr_backing_record;
+
+/* One generation of a binding. */
+typedef struct mbr_binding_record {
+    mbr_backing_record *backing;
+    mbr_ep_record *ep;
+    mbr_arena *arena;
+    uint64_t handle;
+    uint32_t isolation_group;
+    uint64_t range_count, prefix_count;
+    struct mbr_binding_record *older; /* superseded generations that may still be referred to */
+} mbr_binding_record;
+
+typedef struct mbr_range_record {
+    mbr_range *range;
+    mbr_binding_record *binding;
+} mbr_range_record;
+
+typedef struct mbr_prefix_record {
+    mbr_prefix *prefix;
+    mbr_binding_record *binding;
+} mbr_prefix_record;
+
+struct mbr_manager {
+    mbr_heap heap;
+    mbr_clock clock;
+    mbr_governor *governor;
+    mbr_alloc_table *allocations;
+    mbr_log_function log;
+    void *log_context;
+    char *plugin_path; /* NULL: the environment's */
+    bool threads;
+    mbr_lock lock;
+    uint64_t walk_count; /* threads that walk the records; a record is freed when none does */
+    mbr_condition walked;
+    mbr_backing_record *backings;
+    uint64_t ep_ordinal, backing_ordinal;
+    uint64_t last_sample_ns;
+    mbr_table plugins, mechanisms, authorities, holders, eps, streams, bindings, ranges, prefixes;
+};
+
+/* ---- Lookups: NULL, and *status says why
+ * ---------------------------------------------------------------- */
+#define MBR_FIND_DECLARE(noun)                                                                     \
+    mbr_##noun##_record *mbr_find_##noun(                                                          \
+        mbr_manager *manager, uint64_t value, mbr_status *status, mbr_error *error);
+MBR_FIND_DECLARE(plugin)
+MBR_FIND_DECLARE(mechanism)
+MBR_FIND_DECLARE(authority)
+MBR_FIND_DECLARE(holder)
+MBR_FIND_DECLARE(ep)
+MBR_FIND_DECLARE(stream)
+MBR_FIND_DECLARE(binding)
+MBR_FIND_DECLARE(range)
+MBR_FIND_DECLARE(prefix)
+
+/* Stream handles of one context as its ids. `context` NULL: any one EP. */
+mbr_status mbr_stream_ids(mbr_manager *manager, const mbr_context *context,
+    const mbr_stream_handle *streams, uint32_t count, uint64_t *ids, mbr_error *error);
+/* One stream, or 0. */
+mbr_status mbr_stream_id(mbr_manager *manager, const mbr_context *context, mbr_stream_handle stream,
+    uint64_t *id, mbr_error *error);
+
+void mbr_manager_log(mbr_manager *manager, uint32_t level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Tallies and credit of all threads are folded into the books. */
+void mbr_manager_fold(mbr_manager *manager);
+
+/* A walk may look at every record that it finds in a table or list; whoever ends a record takes it
+ * out first, then awaits the walks. Walks hold no lock and may call slots. */
+void mbr_begin_walk(mbr_manager *manager);
+void mbr_end_walk(mbr_manager *manager);
+void mbr_await_walks(mbr_manager *manager);
+
+/* During a walk: the backing after `last`, NULL to begin. */
+mbr_backing_record *mbr_next_backing(mbr_manager *manager, const mbr_backing_record *last);
+
+/* Copies a figures struct of `size` bytes into the caller's, which may be shorter. */
+void mbr_copy_figures(void *to, const void *from, size_t size);
+
+/* Ends a backing that no binding uses any more. */
+mbr_status mbr_drop_backing(mbr_manager *manager, mbr_backing_record *record, mbr_error *error);
+
+#endif

@@ -1,0 +1,273 @@
+/* Plugins and mechanisms of a manager: opening, closing, figures, trimming. Judges no file; that is
+ * the loader's. */
+#include "host/bind/manager.h"
+
+#include <string.h>
+
+/* ---- Plugins
+ * ------------------------------------------------------------------------------------------------
+ */
+
+mbr_status mbr_manager_open_plugin(mbr_manager *manager, const mbr_plugin_open_request *request,
+    mbr_plugin_handle *plugin, mbr_error *error)
+{
+    plugin->value = 0;
+    if (request->name == NULL || request->name[0] == '\0')
+        return mbr_fail(error, MBR_INVALID_ARGUMENT, "a plugin's name or path is missing");
+    if ((request->flags & 0xFFFFU & ~(uint32_t)MBR_PLUGIN_TRUSTED) != 0)
+        return mbr_fail(error, MBR_UNSUPPORTED, "unknown plugin flags %x", request->flags);
+    mbr_plugin_record *record = mbr_heap_allocate(&manager->heap, sizeof(*record));
+    if (record == NULL)
+        return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for a plugin");
+    uint64_t handle;
+    mbr_status status = mbr_table_prepare(&manager->plugins, &handle, error);
+    if (status != MBR_OK)
+        goto free_record;
+    mbr_loader_environment environment;
+    char storage[MBR_LOADER_PATH_BYTES];
+    mbr_loader_environment_read(&environment, storage);
+    if (manager->plugin_path != NULL)
+        environment.plugin_path = manager->plugin_path;
+    mbr_module_options options = {.name_or_path = request->name,
+        .trusted = (request->flags & MBR_PLUGIN_TRUSTED) != 0,
+        .environment = &environment,
+        .heap = &manager->heap};
+    status = mbr_module_open(&options, &record->module, NULL, error);
+    if (status != MBR_OK)
+        goto drop_handle;
+    record->handle = handle;
+    mbr_table_publish(&manager->plugins, handle, record);
+    plugin->value = handle;
+    return MBR_OK;
+drop_handle:
+    mbr_table_take(&manager->plugins, handle);
+free_record:
+    mbr_heap_release(&manager->heap, record);
+    return status;
+}
+
+mbr_status mbr_manager_close_plugin(
+    mbr_manager *manager, mbr_plugin_handle plugin, mbr_error *error)
+{
+    mbr_status status;
+    mbr_plugin_record *record = mbr_find_plugin(manager, plugin.value, &status, error);
+    if (record == NULL)
+        return status;
+    mbr_lock_take(&manager->lock);
+    uint64_t mechanisms = record->mechanism_count;
+    bool mine = mechanisms == 0 && !record->closing;
+    record->closing |= mine;
+    mbr_lock_drop(&manager->lock);
+    if (!mine)
+        return mbr_fail(error, MBR_IN_USE,
+            "%llu mechanisms of the plugin are open; close them first",
+            (unsigned long long)mechanisms);
+    mbr_table_take(&manager->plugins, plugin.value);
+    mbr_await_walks(manager);
+    mbr_module_close(record->module);
+    mbr_heap_release(&manager->heap, record);
+    return MBR_OK;
+}
+
+/* ---- Mechanisms
+ * -----------------------------------------------------------------------------------------------
+ */
+
+static mbr_status pin_plugin(mbr_manager *manager, mbr_plugin_record *plugin, mbr_error *error)
+{
+    mbr_lock_take(&manager->lock);
+    bool closing = plugin->closing;
+    if (!closing)
+        plugin->mechanism_count++;
+    mbr_lock_drop(&manager->lock);
+    return closing ? mbr_fail(error, MBR_STALE, "the plugin is being closed") : MBR_OK;
+}
+
+static void unpin_plugin(mbr_manager *manager, mbr_plugin_record *plugin)
+{
+    mbr_lock_take(&manager->lock);
+    plugin->mechanism_count--;
+    mbr_lock_drop(&manager->lock);
+}
+
+static mbr_status open_port(mbr_manager *manager, mbr_plugin_record *plugin,
+    const mbr_mechanism_open_request *request, mbr_port **port, mbr_error *error)
+{
+    mbr_mechanism_options options = {.mechanism = request->mechanism,
+        .options = request->options,
+        .option_count = request->option_count,
+        .native_context = request->native_context,
+        .log = manager->log,
+        .log_context = manager->log_context};
+    mbr_mechanism mechanism;
+    mbr_status status = mbr_mechanism_open(plugin->module, &options, &mechanism, error);
+    if (status != MBR_OK)
+        return status;
+    status = mbr_port_create(&mechanism, &manager->heap, port, error);
+    if (status != MBR_OK)
+        mbr_mechanism_close(&mechanism, NULL);
+    return status;
+}
+
+mbr_status mbr_manager_open_mechanism(mbr_manager *manager,
+    const mbr_mechanism_open_request *request, mbr_mechanism_handle *mechanism, mbr_error *error)
+{
+    mechanism->value = 0;
+    mbr_status status;
+    mbr_plugin_record *plugin = mbr_find_plugin(manager, request->plugin.value, &status, error);
+    if (plugin == NULL)
+        return status;
+    mbr_mechanism_record *record = mbr_heap_allocate(&manager->heap, sizeof(*record));
+    if (record == NULL)
+        return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for a mechanism");
+    uint64_t handle;
+    status = mbr_table_prepare(&manager->mechanisms, &handle, error);
+    if (status != MBR_OK)
+        goto free_record;
+    status = pin_plugin(manager, plugin, error);
+    if (status != MBR_OK)
+        goto drop_handle;
+    status = open_port(manager, plugin, request, &record->port, error);
+    if (status != MBR_OK)
+        goto unpin;
+    record->plugin = plugin;
+    record->handle = handle;
+    mbr_table_publish(&manager->mechanisms, handle, record);
+    mechanism->value = handle;
+    return MBR_OK;
+unpin:
+    unpin_plugin(manager, plugin);
+drop_handle:
+    mbr_table_take(&manager->mechanisms, handle);
+free_record:
+    mbr_heap_release(&manager->heap, record);
+    return status;
+}
+
+mbr_status mbr_manager_close_mechanism(
+    mbr_manager *manager, mbr_mechanism_handle mechanism, mbr_error *error)
+{
+    mbr_status status;
+    mbr_mechanism_record *record = mbr_find_mechanism(manager, mechanism.value, &status, error);
+    if (record == NULL)
+        return status;
+    mbr_lock_take(&manager->lock);
+    uint64_t references = record->reference_count;
+    bool mine = references == 0 && !record->closing;
+    record->closing |= mine;
+    mbr_lock_drop(&manager->lock);
+    if (!mine)
+        return mbr_fail(error, MBR_IN_USE,
+            "%llu bindings, EPs or authorities refer to the mechanism; end them first",
+            (unsigned long long)references);
+    mbr_await_walks(manager); /* nobody who found it before is inside it any more */
+    status = mbr_port_close(record->port, error);
+    if (status != MBR_OK) { /* handed back with both tallies */
+        mbr_lock_take(&manager->lock);
+        record->closing = false;
+        mbr_lock_drop(&manager->lock);
+        return status;
+    }
+    mbr_table_take(&manager->mechanisms, mechanism.value);
+    mbr_await_walks(manager);
+    unpin_plugin(manager, record->plugin);
+    mbr_heap_release(&manager->heap, record);
+    return MBR_OK;
+}
+
+static uint32_t capabilities_of(const mbr_mechanism *mechanism)
+{
+    return (mechanism->has_virtual ? (uint32_t)MBR_CAPABILITY_VIRTUAL : 0) |
+        (mechanism->has_shared ? (uint32_t)MBR_CAPABILITY_SHARED : 0) |
+        (mechanism->has_order ? (uint32_t)MBR_CAPABILITY_ORDER : 0) |
+        (mechanism->has_transfer ? (uint32_t)MBR_CAPABILITY_TRANSFER : 0);
+}
+
+/* What the backings over this mechanism keep. */
+static void add_cached(
+    mbr_manager *manager, const mbr_mechanism_record *record, mbr_mechanism_figures *figures)
+{
+    mbr_begin_walk(manager);
+    for (mbr_backing_record *backing = NULL;
+         (backing = mbr_next_backing(manager, backing)) != NULL;) {
+        if (backing->mechanism != record)
+            continue;
+        mbr_backing_figures kept;
+        mbr_backing_read(backing->backing, &kept);
+        figures->pooled_bytes += kept.pooled_bytes;
+        figures->parked_bytes += kept.parked_bytes;
+        figures->quarantined_count += kept.quarantined_count;
+    }
+    mbr_end_walk(manager);
+}
+
+mbr_status mbr_manager_read_mechanism(mbr_manager *manager, mbr_mechanism_handle mechanism,
+    mbr_mechanism_figures *figures, mbr_error *error)
+{
+    mbr_status status;
+    mbr_mechanism_record *record = mbr_find_mechanism(manager, mechanism.value, &status, error);
+    if (record == NULL)
+        return status;
+    const mbr_mechanism *opened = mbr_port_mechanism(record->port);
+    mbr_port_figures host;
+    mbr_port_read(record->port, &host);
+    mbr_mechanism_stats stats;
+    if (!mbr_port_stats(record->port, &stats))
+        stats.total_bytes = stats.free_bytes = stats.owned_bytes = MBR_UNKNOWN_BYTES;
+    mbr_mechanism_figures whole = {
+        .tier = opened->description.tier,
+        .domain = opened->description.domain,
+        .capabilities = capabilities_of(opened),
+        .granule_min_bytes = opened->granule_min_bytes,
+        .granule_recommended_bytes = opened->granule_recommended_bytes,
+        .total_bytes = stats.total_bytes,
+        .free_bytes = stats.free_bytes,
+        .owned_bytes = host.owned_bytes,
+        .mapped_bytes = host.mapped_bytes,
+        .reserved_bytes = host.reserved_bytes,
+        .plugin_owned_bytes = stats.owned_bytes,
+        .reservation_count = host.reservation_count,
+        .extent_count = host.extent_count,
+        .call_count = host.call_count,
+        .violation_count = host.violation_count,
+    };
+    memcpy(whole.name, opened->description.name, sizeof(whole.name));
+    add_cached(manager, record, &whole);
+    mbr_copy_figures(figures, &whole, sizeof(whole));
+    return MBR_OK;
+}
+
+static void trim_arenas(mbr_manager *manager, const mbr_mechanism_record *record)
+{
+    uint32_t cursor = 0;
+    mbr_binding_record *binding;
+    while ((binding = mbr_table_next(&manager->bindings, &cursor)) != NULL) {
+        for (; binding != NULL; binding = binding->older) {
+            if (binding->backing->mechanism == record)
+                mbr_arena_trim(binding->arena, 0);
+        }
+    }
+}
+
+mbr_status mbr_manager_trim(mbr_manager *manager, mbr_mechanism_handle mechanism,
+    uint64_t keep_bytes, uint64_t *released_bytes, mbr_error *error)
+{
+    mbr_status status;
+    uint64_t released = 0;
+    mbr_mechanism_record *record = mbr_find_mechanism(manager, mechanism.value, &status, error);
+    if (released_bytes != NULL)
+        *released_bytes = 0;
+    if (record == NULL)
+        return status;
+    mbr_begin_walk(manager);
+    trim_arenas(manager, record);
+    for (mbr_backing_record *backing = NULL;
+         (backing = mbr_next_backing(manager, backing)) != NULL;) {
+        if (backing->mechanism == record)
+            released += mbr_backing_trim(backing->backing, keep_bytes);
+    }
+    mbr_end_walk(manager);
+    if (released_bytes != NULL)
+        *released_bytes = released;
+    return MBR_OK;
+}

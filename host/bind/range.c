@@ -1,0 +1,364 @@
+/* The client's calls for growing memory and prefixes: handles become records, streams become ids;
+ * the backing does the work. */
+#include "host/bind/manager.h"
+
+#define PART_INLINE_COUNT 64 /* pieces of one call without a heap allocation */
+
+/* ---- Ranges
+ * -------------------------------------------------------------------------------------------------------
+ */
+
+static void count_ranges(mbr_manager *manager, mbr_binding_record *binding, int64_t by)
+{
+    mbr_lock_take(&manager->lock);
+    binding->range_count += (uint64_t)by;
+    mbr_lock_drop(&manager->lock);
+}
+
+mbr_status mbr_range_reserve(mbr_manager *manager, const mbr_range_reserve_request *request,
+    mbr_range_reserve_result *result, mbr_error *error)
+{
+    mbr_status status;
+    mbr_range_reserve_result whole = {MBR_SIZED(mbr_range_reserve_result)};
+    mbr_copy_figures(result, &whole, sizeof(whole));
+    mbr_binding_record *binding = mbr_find_binding(manager, request->binding.value, &status, error);
+    if (binding == NULL)
+        return status;
+    mbr_range_record *record = mbr_heap_allocate(&manager->heap, sizeof(*record));
+    if (record == NULL)
+        return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for a range");
+    uint64_t handle;
+    status = mbr_table_prepare(&manager->ranges, &handle, error);
+    if (status != MBR_OK)
+        goto free_record;
+    mbr_range_options options = {.context = binding->ep->context,
+        .isolation_group = binding->isolation_group,
+        .flags = request->flags,
+        .bytes = request->bytes,
+        .align_bytes = request->align_bytes,
+        .growth = request->growth,
+        .handle = handle};
+    status = mbr_backing_reserve(binding->backing->backing, &options, &record->range, error);
+    if (status != MBR_OK)
+        goto drop_handle;
+    record->binding = binding;
+    count_ranges(manager, binding, 1);
+    mbr_range_figures figures = {MBR_SIZED(mbr_range_figures)};
+    mbr_range_figures_read(record->range, &figures);
+    mbr_table_publish(&manager->ranges, handle, record);
+    whole.range.value = handle;
+    whole.address = figures.address;
+    whole.bytes = figures.bytes;
+    whole.parked_bytes = figures.parked_bytes;
+    mbr_copy_figures(result, &whole, sizeof(whole));
+    return MBR_OK;
+drop_handle:
+    mbr_table_take(&manager->ranges, handle);
+free_record:
+    mbr_heap_release(&manager->heap, record);
+    return status;
+}
+
+/* Pieces as parts; the heap is used only for long lists. */
+typedef struct mbr_part_list {
+    mbr_range_part *parts;
+    mbr_backing *backing;
+    mbr_context *context;
+    mbr_range_part inline_parts[PART_INLINE_COUNT];
+} mbr_part_list;
+
+static void release_parts(mbr_manager *manager, mbr_part_list *list)
+{
+    if (list->parts != list->inline_parts)
+        mbr_heap_release(&manager->heap, list->parts);
+}
+
+static mbr_status fill_part(mbr_manager *manager, mbr_part_list *list, uint32_t index,
+    const mbr_piece *piece, mbr_error *error)
+{
+    mbr_status status;
+    mbr_range_record *record = mbr_find_range(manager, piece->range.value, &status, error);
+    if (record == NULL)
+        return status;
+    if (index == 0) {
+        list->backing = record->binding->backing->backing;
+        list->context = record->binding->ep->context;
+    }
+    list->parts[index] = (mbr_range_part){.range = record->range,
+        .handle = piece->range.value,
+        .offset_bytes = piece->offset_bytes,
+        .bytes = piece->bytes};
+    return MBR_OK;
+}
+
+static mbr_status make_parts(mbr_manager *manager, const mbr_piece *pieces, uint32_t count,
+    mbr_part_list *list, mbr_error *error)
+{
+    list->parts = list->inline_parts;
+    if (count == 0)
+        return mbr_fail(error, MBR_INVALID_ARGUMENT, "the call names no piece");
+    if (count > PART_INLINE_COUNT)
+        list->parts = mbr_heap_allocate(&manager->heap, count * sizeof(*list->parts));
+    if (list->parts == NULL)
+        return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for %u pieces", count);
+    mbr_status status = MBR_OK;
+    for (uint32_t i = 0; i < count && status == MBR_OK; i++)
+        status = fill_part(manager, list, i, &pieces[i], error);
+    if (status != MBR_OK)
+        release_parts(manager, list);
+    return status;
+}
+
+/* Growing within what is committed is one look-up and one comparison (H7). */
+static bool is_committed(mbr_manager *manager, const mbr_range_grow_request *request)
+{
+    if (request->piece_count != 1 || request->publish != NULL)
+        return false;
+    uint64_t end;
+    const mbr_range_record *record =
+        mbr_table_find(&manager->ranges, request->pieces[0].range.value);
+    return record != NULL &&
+        mbr_add(request->pieces[0].offset_bytes, request->pieces[0].bytes, &end) &&
+        mbr_range_is_committed_to(record->range, end);
+}
+
+mbr_status mbr_range_grow(mbr_manager *manager, const mbr_range_grow_request *request,
+    mbr_range_grow_result *result, mbr_error *error)
+{
+    mbr_range_grow_result whole = {MBR_SIZED(mbr_range_grow_result)};
+    mbr_copy_figures(result, &whole, sizeof(whole));
+    if (is_committed(manager, request))
+        return MBR_OK;
+    mbr_status status;
+    mbr_holder_record *holder = mbr_find_holder(manager, request->holder.value, &status, error);
+    if (holder == NULL)
+        return status;
+    mbr_part_list list;
+    status = make_parts(manager, request->pieces, request->piece_count, &list, error);
+    if (status != MBR_OK)
+        return status;
+    mbr_grow_options options = {.holder = holder->holder,
+        .flags = request->flags,
+        .parts = list.parts,
+        .part_count = request->piece_count,
+        .publish = request->publish,
+        .publish_context = request->publish_context,
+        .refusal = request->refusal};
+    status = mbr_stream_id(manager, list.context, request->stream, &options.stream_id, error);
+    if (status == MBR_OK &&
+        mbr_holder_authority(holder->holder) != mbr_backing_authority(list.backing))
+        status = mbr_fail(error, MBR_INVALID_ARGUMENT,
+            "the holder is of another authority than the range; create one under it");
+    if (status == MBR_OK) {
+        mbr_context_reap(list.context, false);
+        status = mbr_backing_grow(list.backing, &options, &whole, error);
+    }
+    if (status == MBR_OVER_BUDGET && mbr_context_reap(list.context, true) != 0)
+        status = mbr_backing_grow(list.backing, &options, &whole, error);
+    release_parts(manager, &list);
+    mbr_copy_figures(result, &whole, sizeof(whole));
+    return status;
+}
+
+mbr_status mbr_range_decommit(mbr_manager *manager, const mbr_range_release_request *request,
+    mbr_range_decommit_result *result, mbr_error *error)
+{
+    mbr_status status;
+    mbr_range_decommit_result whole = {MBR_SIZED(mbr_range_decommit_result)};
+    mbr_copy_figures(result, &whole, sizeof(whole));
+    mbr_range_record *record = mbr_find_range(manager, request->piece.range.value, &status, error);
+    if (record == NULL)
+        return status;
+    uint64_t ids[MBR_STREAM_LIST_COUNT];
+    status = mbr_stream_ids(
+        manager, record->binding->ep->context, request->streams, request->stream_count, ids, error);
+    if (status != MBR_OK)
+        return status;
+    status = mbr_range_give_back(record->range, request->piece.offset_bytes, request->piece.bytes,
+        (request->flags & MBR_FREE_NOW) != 0, ids, request->stream_count, &whole, error);
+    mbr_copy_figures(result, &whole, sizeof(whole));
+    return status;
+}
+
+mbr_status mbr_range_release(
+    mbr_manager *manager, const mbr_range_release_request *request, mbr_error *error)
+{
+    mbr_status status;
+    mbr_range_record *record = mbr_find_range(manager, request->piece.range.value, &status, error);
+    if (record == NULL)
+        return status;
+    uint64_t ids[MBR_STREAM_LIST_COUNT];
+    status = mbr_stream_ids(
+        manager, record->binding->ep->context, request->streams, request->stream_count, ids, error);
+    if (status != MBR_OK)
+        return status;
+    status = mbr_range_end(
+        record->range, (request->flags & MBR_FREE_NOW) != 0, ids, request->stream_count, error);
+    if (status != MBR_OK)
+        return status;
+    mbr_table_take(&manager->ranges, request->piece.range.value);
+    count_ranges(manager, record->binding, -1);
+    mbr_heap_release(&manager->heap, record);
+    return MBR_OK;
+}
+
+/* Ranges are few and this is no hot path: a walk finds the one around an address. */
+static mbr_range_record *find_around(mbr_manager *manager, uint64_t address)
+{
+    uint32_t cursor = 0;
+    mbr_range_record *record;
+    while ((record = mbr_table_next(&manager->ranges, &cursor)) != NULL) {
+        uint64_t start = mbr_range_address(record->range);
+        if (address >= start && address - start < mbr_range_bytes(record->range))
+            return record;
+    }
+    return NULL;
+}
+
+mbr_status mbr_range_read(mbr_manager *manager, mbr_range_handle range, uint64_t address,
+    mbr_range_figures *figures, mbr_error *error)
+{
+    mbr_status status = MBR_OK;
+    mbr_range_record *record;
+    if (range.value != 0) {
+        record = mbr_find_range(manager, range.value, &status, error);
+    } else {
+        record = find_around(manager, address);
+        if (record == NULL)
+            status = mbr_fail(error, MBR_UNKNOWN_OBJECT, "no range holds the address %llx",
+                (unsigned long long)address);
+    }
+    if (record == NULL)
+        return status;
+    mbr_range_figures whole = {MBR_SIZED(mbr_range_figures)};
+    mbr_range_figures_read(record->range, &whole);
+    mbr_copy_figures(figures, &whole, sizeof(whole));
+    return MBR_OK;
+}
+
+/* ---- Prefixes
+ * --------------------------------------------------------------------------------------------------------
+ */
+
+static void count_prefixes(mbr_manager *manager, mbr_binding_record *binding, int64_t by)
+{
+    mbr_lock_take(&manager->lock);
+    binding->prefix_count += (uint64_t)by;
+    mbr_lock_drop(&manager->lock);
+}
+
+mbr_status mbr_prefix_create(mbr_manager *manager, const mbr_prefix_request *request,
+    mbr_prefix_result *result, mbr_error *error)
+{
+    mbr_status status;
+    mbr_prefix_result whole = {MBR_SIZED(mbr_prefix_result)};
+    mbr_copy_figures(result, &whole, sizeof(whole));
+    mbr_holder_record *holder = mbr_find_holder(manager, request->holder.value, &status, error);
+    if (holder == NULL)
+        return status;
+    mbr_part_list list;
+    status = make_parts(manager, request->pieces, request->piece_count, &list, error);
+    if (status != MBR_OK)
+        return status;
+    uint64_t handle;
+    mbr_prefix_record *record = mbr_heap_allocate(&manager->heap, sizeof(*record));
+    if (record == NULL)
+        status = mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for a prefix");
+    if (status != MBR_OK)
+        goto release_list;
+    if (mbr_holder_authority(holder->holder) != mbr_backing_authority(list.backing))
+        status = mbr_fail(error, MBR_INVALID_ARGUMENT,
+            "the holder is of another authority than the ranges; create one under it");
+    if (status == MBR_OK)
+        status = mbr_table_prepare(&manager->prefixes, &handle, error);
+    if (status != MBR_OK)
+        goto free_record;
+    status = mbr_backing_make_prefix(list.backing, list.parts, request->piece_count, holder->holder,
+        &record->prefix, &whole, error);
+    if (status != MBR_OK)
+        goto drop_handle;
+    record->binding = mbr_find_range(manager, list.parts[0].handle, &status, NULL)->binding;
+    count_prefixes(manager, record->binding, 1);
+    mbr_table_publish(&manager->prefixes, handle, record);
+    whole.prefix.value = handle;
+    mbr_copy_figures(result, &whole, sizeof(whole));
+    release_parts(manager, &list);
+    return MBR_OK;
+drop_handle:
+    mbr_table_take(&manager->prefixes, handle);
+free_record:
+    mbr_heap_release(&manager->heap, record);
+release_list:
+    release_parts(manager, &list);
+    return status;
+}
+
+static mbr_status find_targets(mbr_manager *manager, const mbr_prefix_attach_request *request,
+    mbr_range **targets, mbr_error *error)
+{
+    for (uint32_t i = 0; i < request->target_count; i++) {
+        mbr_status status;
+        mbr_range_record *record =
+            mbr_find_range(manager, request->targets[i].value, &status, error);
+        if (record == NULL)
+            return status;
+        targets[i] = record->range;
+    }
+    return MBR_OK;
+}
+
+mbr_status mbr_prefix_attach(mbr_manager *manager, const mbr_prefix_attach_request *request,
+    mbr_prefix_attach_result *result, mbr_error *error)
+{
+    mbr_status status;
+    mbr_prefix_attach_result whole = {MBR_SIZED(mbr_prefix_attach_result)};
+    mbr_copy_figures(result, &whole, sizeof(whole));
+    mbr_prefix_record *record = mbr_find_prefix(manager, request->prefix.value, &status, error);
+    if (record == NULL)
+        return status;
+    mbr_holder_record *holder = mbr_find_holder(manager, request->holder.value, &status, error);
+    if (holder == NULL)
+        return status;
+    if (holder->authority != record->binding->backing->authority)
+        return mbr_fail(error, MBR_INVALID_ARGUMENT,
+            "the holder is of another authority than the prefix; create one under it");
+    mbr_range *inline_targets[PART_INLINE_COUNT];
+    mbr_range **targets = inline_targets;
+    if (request->target_count > PART_INLINE_COUNT)
+        targets = mbr_heap_allocate(&manager->heap, request->target_count * sizeof(*targets));
+    if (targets == NULL)
+        return mbr_fail(
+            error, MBR_OUT_OF_HOST_MEMORY, "no host memory for %u targets", request->target_count);
+    status = find_targets(manager, request, targets, error);
+    if (status == MBR_OK)
+        status = mbr_prefix_map_into(record->prefix, targets, request->target_count,
+            request->limit_bytes, holder->holder, &whole, error);
+    if (targets != inline_targets)
+        mbr_heap_release(&manager->heap, targets);
+    mbr_copy_figures(result, &whole, sizeof(whole));
+    return status;
+}
+
+mbr_status mbr_prefix_release(mbr_manager *manager, mbr_prefix_handle prefix, mbr_error *error)
+{
+    mbr_prefix_record *record = mbr_table_take(&manager->prefixes, prefix.value);
+    if (record == NULL)
+        return mbr_table_explain(&manager->prefixes, prefix.value, error);
+    mbr_prefix_end(record->prefix);
+    count_prefixes(manager, record->binding, -1);
+    mbr_heap_release(&manager->heap, record);
+    return MBR_OK;
+}
+
+mbr_status mbr_prefix_read(
+    mbr_manager *manager, mbr_prefix_handle prefix, mbr_prefix_figures *figures, mbr_error *error)
+{
+    mbr_status status;
+    mbr_prefix_record *record = mbr_find_prefix(manager, prefix.value, &status, error);
+    if (record == NULL)
+        return status;
+    mbr_prefix_figures whole = {MBR_SIZED(mbr_prefix_figures)};
+    mbr_prefix_figures_read(record->prefix, &whole);
+    mbr_copy_figures(figures, &whole, sizeof(whole));
+    return MBR_OK;
+}

@@ -1,0 +1,17 @@
+/* Creating a manager with seams of one's own: for tests that fail the Nth allocation or set the
+ * clock. */
+#ifndef MEMBRANE_HOST_BIND_SEAMS_H
+#define MEMBRANE_HOST_BIND_SEAMS_H
+
+#include "abi/base/seam.h"
+#include "membrane/manager.h"
+
+typedef struct mbr_manager_seams {
+    const mbr_heap *heap;   /* NULL: libc */
+    const mbr_clock *clock; /* NULL: monotonic */
+} mbr_manager_seams;
+
+mbr_status mbr_manager_create_with_seams(const mbr_manager_options *options,
+    const mbr_manager_seams *seams, mbr_manager **manager, mbr_error *error);
+
+#endif
