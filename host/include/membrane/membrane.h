@@ -7,6 +7,7 @@
 #include "membrane/cpu.h"
 #include "membrane/ep.h"
 #include "membrane/handle.h"
+#include "membrane/kv.h"
 #include "membrane/manager.h"
 #include "membrane/memory.h"
 #include "membrane/range.h"
