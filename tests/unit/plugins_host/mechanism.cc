@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -321,14 +322,26 @@ std::vector<Mapping> mappings_in(uint64_t start, uint64_t end)
                 name) >= 3) {
             inside = low < end && high > start;
             if (inside)
-                found.push_back({low, high, access, name, 0, 0});
+                found.push_back({low, high, access, name, "", 0, 0});
         } else if (inside && sscanf(line.c_str(), "Rss: %llu", &bytes) == 1) {
             found.back().rss_bytes = bytes * 1024;
         } else if (inside && sscanf(line.c_str(), "Pss: %llu", &bytes) == 1) {
             found.back().pss_bytes = bytes * 1024;
+        } else if (inside && line.rfind("VmFlags:", 0) == 0) {
+            found.back().flags = line.substr(8) + " ";
         }
     }
     return found;
+}
+
+uint64_t resident_bytes(uint64_t address, uint64_t bytes)
+{
+    std::vector<unsigned char> pages(bytes / 4096);
+    EXPECT_EQ(mincore(reinterpret_cast<void *>(address), bytes, pages.data()), 0);
+    uint64_t resident = 0;
+    for (unsigned char page : pages)
+        resident += page & 1 ? 4096 : 0;
+    return resident;
 }
 
 bool can_read(uint64_t address)

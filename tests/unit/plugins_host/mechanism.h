@@ -85,12 +85,15 @@ int open_descriptor_count();
 
 struct Mapping {
     uint64_t start, end;
-    std::string access, name;
+    std::string access, name, flags; // flags: as VmFlags of smaps
     uint64_t rss_bytes, pss_bytes;
 };
 
 // /proc/self/smaps, only what overlaps [start, end).
 std::vector<Mapping> mappings_in(uint64_t start, uint64_t end);
+
+// Of [address, address + bytes), private memory: what is in RAM now.
+uint64_t resident_bytes(uint64_t address, uint64_t bytes);
 
 // Asks the MMU by way of a system call that copies one byte.
 bool can_read(uint64_t address);

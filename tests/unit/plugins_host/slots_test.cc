@@ -334,10 +334,7 @@ TEST_F(HostSlots, Allocate_EverySizeAndAlignment_OwnsWholePagesAndIsZeroAndPopul
             EXPECT_EQ(result.outcome.content, (uint32_t)MBR_CONTENT_ZERO);
             EXPECT_EQ(result.outcome.granted_flags, (uint32_t)MBR_ALLOCATE_ZEROED);
             EXPECT_EQ(host.stats().owned_bytes, before + pages);
-            uint64_t resident = 0;
-            for (const Mapping &mapping : mappings_in(address, address + pages))
-                resident += mapping.rss_bytes;
-            EXPECT_GE(resident, pages);
+            EXPECT_EQ(resident_bytes(address, pages), pages);
             auto *first = reinterpret_cast<unsigned char *>(address);
             for (uint64_t at = 0; at < bytes; at += 509)
                 ASSERT_EQ(first[at], 0);
