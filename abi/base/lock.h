@@ -16,6 +16,7 @@ typedef enum mbr_lock_rank {
     MBR_RANK_QUEUE,       /* one release queue */
     MBR_RANK_RESERVATION, /* one reservation's extent list and busy mark */
     MBR_RANK_BACKING,     /* pool and parked lists of one mechanism */
+    MBR_RANK_THREADS,     /* which threads keep blocks of which arenas */
     MBR_RANK_SLAB,        /* central slab lists of one binding */
     MBR_RANK_TABLE,       /* growth of an object table */
     MBR_RANK_GOVERNOR,    /* list of authorities and holders */

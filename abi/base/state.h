@@ -5,7 +5,9 @@
 
 #include "abi/base/assert.h"
 
+#ifndef __cplusplus
 #include <stdatomic.h>
+#endif
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -24,6 +26,7 @@ static inline bool mbr_state_allows(const mbr_state_table *table, uint32_t from,
         (table->successors[from] & MBR_STATE_BIT(to)) != 0;
 }
 
+#ifndef __cplusplus /* which has no _Atomic: tests read the tables and move through functions */
 /* Moves a state that several threads may race for. True for exactly one of them. */
 static inline bool mbr_state_try_move(
     const mbr_state_table *table, _Atomic uint32_t *state, uint32_t from, uint32_t to)
@@ -41,5 +44,6 @@ static inline void mbr_state_move(
     bool moved = mbr_state_try_move(table, state, from, to);
     MBR_CHECK(moved);
 }
+#endif
 
 #endif
