@@ -109,12 +109,11 @@ error_t mbr_args_choice_option(const struct argp_state *state, const char *optio
     for (*index = 0; *index < count; (*index)++)
         if (strcmp(text, names[*index]) == 0)
             return 0;
-    for (uint64_t i = 0, used = 0; i < count && used < sizeof list; i++)
-        used += (uint64_t)snprintf(list + used, sizeof list - used, "%s%s",
-            i == 0               ? ""
-                : i + 1 == count ? " and "
-                                 : ", ",
-            names[i]);
+    for (uint64_t i = 0; i < count; i++) {
+        size_t used = strlen(list);
+        const char *separator = i + 1 == count ? " and " : ", ";
+        snprintf(list + used, sizeof list - used, "%s%s", i == 0 ? "" : separator, names[i]);
+    }
     const char *near = mbr_args_nearest(text, names, count);
     if (near == NULL)
         return mbr_args_bad(state, "%s: '%s' is unknown; %s would work", option, text, list);

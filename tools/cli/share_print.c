@@ -186,6 +186,15 @@ static json_t *sharing_object(const mbr_sharing *sharing, uint64_t floor, uint64
         number(private_bytes));
 }
 
+/* Appends and takes over `value`; NULL, and nothing left, once anything failed. */
+static json_t *appended(json_t *array, json_t *value)
+{
+    if (json_array_append_new(array, value) == 0)
+        return array;
+    json_decref(array);
+    return NULL;
+}
+
 static json_t *refusal_object(const mbr_sharing_refusal *refusal)
 {
     if (refusal->failed == 0)
@@ -193,7 +202,7 @@ static json_t *refusal_object(const mbr_sharing_refusal *refusal)
     json_t *layouts = json_array();
     for (uint32_t kind = 0; kind < MBR_LAYOUT_COUNT; kind++)
         if ((refusal->layouts & 1U << kind) != 0)
-            json_array_append_new(layouts, json_string(mbr_layout_name((mbr_layout_kind)kind)));
+            layouts = appended(layouts, json_string(mbr_layout_name((mbr_layout_kind)kind)));
     return json_pack("{s:s, s:o, s:o, s:o, s:s}", "condition", "extent", "prefix_tokens",
         number(refusal->prefix_tokens), "extent_bytes", number(refusal->extent_bytes), "layouts",
         layouts, "text", refusal->text);
@@ -234,7 +243,7 @@ static json_t *answer_object(const mbr_share_options *options, const mbr_share_a
 {
     json_t *groups = json_array();
     for (uint32_t i = 0; i < answer->group_count; i++)
-        json_array_append_new(groups, group_object(&answer->groups[i]));
+        groups = appended(groups, group_object(&answer->groups[i]));
     return json_pack("{s:s, s:o, s:s, s:o, s:o, s:o, s:o, s:b, s:o, s:o}", "model",
         options->geometry.name, "tensor_parallel", number(options->tensor_parallel), "layout",
         mbr_layout_name(options->layout), "granule_bytes", number(options->granule_bytes),

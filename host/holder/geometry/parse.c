@@ -193,9 +193,11 @@ static mbr_geometry_status refuse_model(mbr_geometry_error *error, const char *t
             "unknown model '%s'; did you mean '%s'? A geometry such as "
             "layers=32,heads=8,dim=128,bytes=2,planes=2 would work too",
             name, mbr_geometry_model(nearest)->name);
-    for (uint64_t i = 0, used = 0; i < count && used < sizeof known; i++)
-        used += (uint64_t)snprintf(known + used, sizeof known - used, "%s%s", i == 0 ? "" : ", ",
+    for (uint64_t i = 0; i < count; i++) {
+        size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", i == 0 ? "" : ", ",
             mbr_geometry_model(i)->name);
+    }
     return mbr_geometry_refuse(error, MBR_GEOMETRY_UNKNOWN_MODEL, "model", name, 0,
         "unknown model '%s'; known are %s; or a geometry such as "
         "layers=32,heads=8,dim=128,bytes=2,planes=2",

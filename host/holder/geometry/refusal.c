@@ -17,6 +17,15 @@ static bool shares(const mbr_extents *extents, uint64_t prefix_tokens)
     return sharing.shared_extents != 0;
 }
 
+/* The same with other extents of this layout; the caller's size is one that is accepted. */
+static bool shares_with(const mbr_layout *layout, uint64_t extent_bytes, uint64_t prefix_tokens)
+{
+    mbr_extents extents;
+    mbr_geometry_status status = mbr_extents_init(&extents, layout, extent_bytes, NULL);
+    MBR_CHECK(status == MBR_GEOMETRY_OK);
+    return shares(&extents, prefix_tokens);
+}
+
 /* End of the first whole extent of a span that a longer prefix fills. */
 static uint64_t next_extent_end(const mbr_extent_rule *rule, mbr_byte_range filled)
 {
@@ -50,15 +59,10 @@ static uint64_t largest_extent(const mbr_layout *layout, uint64_t prefix_tokens)
     uint64_t unit =
         layout->kind == MBR_LAYOUT_WINDOW_MAJOR ? layout->window_bytes : layout->granule_bytes;
     uint64_t filled = mbr_layout_span_filled(layout, 0, prefix_tokens).end;
-    const uint64_t candidates[] = {mbr_align_down(filled, unit), unit};
-    for (uint32_t i = 0; i < 2; i++) {
-        mbr_extents extents;
-        if (candidates[i] != 0 &&
-            mbr_extents_init(&extents, layout, candidates[i], NULL) == MBR_GEOMETRY_OK &&
-            shares(&extents, prefix_tokens))
-            return candidates[i];
-    }
-    return 0;
+    uint64_t largest = mbr_align_down(filled, unit);
+    if (largest != 0 && shares_with(layout, largest, prefix_tokens))
+        return largest;
+    return shares_with(layout, unit, prefix_tokens) ? unit : 0;
 }
 
 /* The other layouts, with their default extents, that share this prefix. */
@@ -72,12 +76,10 @@ static uint32_t other_layouts(const mbr_layout *layout, uint64_t prefix_tokens)
             .granule_bytes = layout->granule_bytes,
         };
         mbr_layout other;
-        mbr_extents extents;
         /* Padding may make another layout too large for any reservation. */
         if (request.kind != layout->kind &&
             mbr_layout_init(&other, &layout->group, &request, NULL) == MBR_GEOMETRY_OK &&
-            mbr_extents_init(&extents, &other, 0, NULL) == MBR_GEOMETRY_OK &&
-            shares(&extents, prefix_tokens))
+            shares_with(&other, 0, prefix_tokens))
             found |= 1U << kind;
     }
     return found;

@@ -102,6 +102,25 @@ TEST(ExtentRule, TopOfTheAddressSpace_OverflowIsRefusedAndTheResultIsZero)
     EXPECT_FALSE(mbr_extent_rule_offset_of(&rule, last + 1, &offset));
 }
 
+// Each step of the inverse overflows on its own: the class's start, the way inside, and their sum.
+TEST(ExtentRule, OffsetOfAnIndexBeyondTheAddressSpace_IsRefusedAtEveryStep)
+{
+    struct {
+        mbr_extent_rule rule;
+        uint64_t index;
+    } rows[] = {
+        {{1, 1, 8, UINT64_C(1) << 62}, UINT64_C(3) << 62},
+        {{1, 1, 8, 1}, kHighest},
+        {{1, 1, 2, 16}, (UINT64_C(1) << 63) + 20},
+        {{1, 2, 2, 0}, UINT64_C(1) << 63},
+    };
+    for (const auto &row : rows) {
+        uint64_t offset = 7;
+        EXPECT_FALSE(mbr_extent_rule_offset_of(&row.rule, row.index, &offset));
+        EXPECT_EQ(offset, 0u);
+    }
+}
+
 TEST(ExtentRule, EdgesOfEveryArgument_NoStepOverflows)
 {
     for (uint64_t divisor : {UINT64_C(0), UINT64_C(1), UINT64_C(16), UINT64_C(1) << 62, kHighest})

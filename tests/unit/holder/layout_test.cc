@@ -249,6 +249,17 @@ TEST(Layout, UnknownName_ListsTheNamesAndTheNearest)
     EXPECT_EQ(kind, MBR_LAYOUT_HEAD_MAJOR);
 }
 
+TEST(Layout, FragmentStride_IsIgnoredWhereThereIsOneSpan)
+{
+    mbr_layer_group group = {2, 2, 4, 2, 2, 0};
+    for (mbr_layout_kind kind : {MBR_LAYOUT_TOKEN_MAJOR, MBR_LAYOUT_WINDOW_MAJOR}) {
+        mbr_layout with = Made(group, {kind, 40, 64, 0, 5});
+        mbr_layout without = Made(group, {kind, 40, 64, 0, 0});
+        EXPECT_EQ(with.span_bytes, without.span_bytes);
+        EXPECT_EQ(with.fragment_stride_bytes, without.fragment_stride_bytes);
+    }
+}
+
 TEST(Layout, BadRequest_NamesWhatWouldWorkAndThatWorks)
 {
     mbr_layer_group group = {32, 8, 128, 2, 2, 0};
@@ -274,6 +285,8 @@ TEST(Layout, BadRequest_NamesWhatWouldWorkAndThatWorks)
             "max-tokens", kMost / (2 * kMiB) * 16},
         {{MBR_LAYOUT_WINDOW_MAJOR, 9, 4096, kHighest, 0}, MBR_GEOMETRY_OVERFLOW, "window",
             kMost / token},
+        {{MBR_LAYOUT_WINDOW_MAJOR, 9, kMost / 2 + 1, kHighest / token, 0}, MBR_GEOMETRY_OVERFLOW,
+            "window", (kMost / 2 + 1) / token},
         {{MBR_LAYOUT_WINDOW_MAJOR, 9, kMost / 2 + 1, kMost / token, 0}, MBR_GEOMETRY_OVERFLOW,
             "window", (kMost / 2 + 1) / token},
         {{MBR_LAYOUT_SEQ_MAJOR, 100, 4096, 0, 204799}, MBR_GEOMETRY_OUT_OF_RANGE, "fragment-stride",
@@ -315,6 +328,7 @@ TEST(Layout, Validity_SeesEachBrokenPartOfTheEquation)
         return !mbr_layout_is_valid(&layout);
     };
     EXPECT_TRUE(broken(split, [](mbr_layout &l) { l.span_bytes++; }));
+    EXPECT_TRUE(broken(split, [](mbr_layout &l) { l.span_bytes = kMost + 1; }));
     EXPECT_TRUE(broken(split, [](mbr_layout &l) { l.fragment_stride_bytes = 1; }));
     EXPECT_TRUE(broken(split, [](mbr_layout &l) { l.row_bytes++; }));
     EXPECT_TRUE(broken(split, [](mbr_layout &l) { l.window_tokens = 1; }));

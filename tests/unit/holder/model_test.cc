@@ -97,6 +97,29 @@ TEST(Model, Gemma3_FiveOfSixLayersSlide)
     EXPECT_EQ(gemma.groups[1].window_tokens, 0u);
 }
 
+TEST(Model, Validity_HoldsEveryFieldToItsBounds)
+{
+    const mbr_layer_group good = {1, 1, 1, 1, 1, 0};
+    EXPECT_TRUE(mbr_layer_group_is_valid(&good));
+    auto broken = [&](auto change) {
+        mbr_layer_group group = good;
+        change(group);
+        return !mbr_layer_group_is_valid(&group);
+    };
+    EXPECT_TRUE(broken([](mbr_layer_group &g) { g.layers = 0; }));
+    EXPECT_TRUE(broken([](mbr_layer_group &g) { g.layers = 4097; }));
+    EXPECT_TRUE(broken([](mbr_layer_group &g) { g.heads = 0; }));
+    EXPECT_TRUE(broken([](mbr_layer_group &g) { g.heads = 4097; }));
+    EXPECT_TRUE(broken([](mbr_layer_group &g) { g.dim = 0; }));
+    EXPECT_TRUE(broken([](mbr_layer_group &g) { g.dim = 65537; }));
+    EXPECT_TRUE(broken([](mbr_layer_group &g) { g.element_bytes = 0; }));
+    EXPECT_TRUE(broken([](mbr_layer_group &g) { g.element_bytes = 17; }));
+    EXPECT_TRUE(broken([](mbr_layer_group &g) { g.planes = 0; }));
+    EXPECT_TRUE(broken([](mbr_layer_group &g) { g.planes = 3; }));
+    EXPECT_TRUE(
+        broken([](mbr_layer_group &g) { g.window_tokens = MBR_GEOMETRY_WINDOW_TOKENS_MAX + 1; }));
+}
+
 TEST(Model, FirstLive_IsZeroUntilTheWindowSlides)
 {
     mbr_layer_group group = {1, 1, 1, 1, 1, 10};
@@ -121,7 +144,15 @@ TEST(GeometryText, TwoGroups_EqualTheKnownModel)
                                    "layers=5,heads=4,dim=256,bytes=2,planes=2");
     mbr_geometry gemma = Parsed("gemma-3-4b");
     ASSERT_EQ(geometry.group_count, gemma.group_count);
-    EXPECT_EQ(std::memcmp(geometry.groups, gemma.groups, sizeof gemma.groups), 0);
+    for (uint32_t i = 0; i < gemma.group_count; i++) {
+        const mbr_layer_group &found = geometry.groups[i], &known = gemma.groups[i];
+        EXPECT_EQ(found.layers, known.layers);
+        EXPECT_EQ(found.heads, known.heads);
+        EXPECT_EQ(found.dim, known.dim);
+        EXPECT_EQ(found.element_bytes, known.element_bytes);
+        EXPECT_EQ(found.planes, known.planes);
+        EXPECT_EQ(found.window_tokens, known.window_tokens);
+    }
 }
 
 TEST(GeometryText, EveryBound_IsAcceptedAndOneMoreIsNot)
@@ -165,6 +196,9 @@ TEST(GeometryText, BadText_NamesKeyValueAndWhatWouldWork)
             "18446744073709551616", 65536, "65536"},
         {With("dim=128", "dim=18446744073709551744"), MBR_GEOMETRY_OUT_OF_RANGE, "dim",
             "18446744073709551744", 65536, "65536"},
+        {With("dim=128", "dim=999999999999999999999999999"), MBR_GEOMETRY_OUT_OF_RANGE, "dim",
+            "999999999999999999999999999", 65536, "65536"},
+        {With("dim=128", "dim=1\x7f"), MBR_GEOMETRY_NOT_A_NUMBER, "dim", "1?", 0, "1?"},
         {With("dim=128", "dim=-1"), MBR_GEOMETRY_NOT_A_NUMBER, "dim", "-1", 0, "whole number"},
         {With("dim=128", "dim=+1"), MBR_GEOMETRY_NOT_A_NUMBER, "dim", "", 0, "whole number"},
         {With("dim=128", "dim=1.5"), MBR_GEOMETRY_NOT_A_NUMBER, "dim", "1.5", 0, "1 to 65536"},
