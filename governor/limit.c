@@ -64,7 +64,7 @@ static uint64_t measured_limit(uint64_t charged, uint64_t free, uint64_t margin)
 {
     uint64_t usable = free > margin ? free - margin : 0;
     uint64_t limit;
-    return mbr_add(charged, usable, &limit) ? limit : UINT64_MAX - 1;
+    return mbr_add(charged, usable, &limit) ? mbr_min(limit, MBR_BYTES_LIMIT) : MBR_BYTES_LIMIT;
 }
 
 /* One caller of those who come at the same time takes the sample that is due. */
@@ -99,7 +99,8 @@ void mbr_authority_sample(mbr_authority *authority, bool now)
     bool known = false;
     if (authority->probe.free_bytes != NULL) {
         mbr_lock_assert_none_held();
-        known = authority->probe.free_bytes(authority->probe.context, &free);
+        known = authority->probe.free_bytes(authority->probe.context, &free) &&
+            free != MBR_UNKNOWN_BYTES;
     }
     /* Bytes that were owned for a part of the sample count once: the lower figure is the safe one,
      * because what came into being meanwhile lowered `free`, and what went may have raised it. */
