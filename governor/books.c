@@ -190,6 +190,8 @@ static void transfer(mbr_holder *from, mbr_holder *to, uint64_t bytes)
 void mbr_transfer(mbr_holder *from, mbr_holder *to, uint64_t bytes)
 {
     MBR_CHECK(from->authority == to->authority);
+    if (from == to)
+        return;
     if (has_allowance(to))
         atomic_fetch_add_explicit(&to->leased_bytes, bytes, memory_order_relaxed);
     transfer(from, to, bytes);

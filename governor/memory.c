@@ -64,7 +64,7 @@ static bool read_text(const char *path, char text[TEXT_BYTES])
     return read;
 }
 
-/* A number in decimal digits, up to what is no digit. */
+/* A word of decimal digits. */
 static bool parse_number(const char *text, uint64_t *number)
 {
     uint64_t value = 0;
@@ -73,8 +73,10 @@ static bool parse_number(const char *text, uint64_t *number)
         if (!mbr_mul(value, 10, &value) || !mbr_add(value, (uint64_t)(*digit - '0'), &value))
             return false;
     }
+    if (digit == text || strchr(" \t\n", *digit) == NULL) /* the text's end is found too */
+        return false;
     *number = value;
-    return digit != text;
+    return true;
 }
 
 /* The number in the row that begins with `key`. */
@@ -119,8 +121,8 @@ static void take_headroom(const hierarchy *version, const char *folder, uint64_t
     if (!read_file_of(folder, version->limit, text) || !parse_number(text, &limit) ||
         limit >= NO_LIMIT_BYTES)
         return;
-    if (read_file_of(folder, version->usage, text) && !parse_number(text, &usage))
-        usage = 0;
+    if (read_file_of(folder, version->usage, text))
+        parse_number(text, &usage);
     uint64_t held = usage - mbr_min(usage, reclaimable(version, folder));
     *least = mbr_min(*least, limit - mbr_min(limit, held));
 }
