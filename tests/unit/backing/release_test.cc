@@ -1,0 +1,221 @@
+// Giving back: nothing is unmapped before its line (I11), refunds per axis (I7), addresses are
+// handed out again only when everything in them is settled (I10), loss retains.
+#include "tests/unit/backing/world.h"
+
+namespace membrane
+{
+namespace
+{
+
+TEST(Release, BehindAStream_UnmapsNothingBeforeItsValue)
+{
+    World world;
+    world.line.automatic = false;
+    mbr_range *range = world.reserve(64 * kGranule);
+    ASSERT_EQ(MBR_OK, world.grow(range, 0, 4 * kGranule));
+    uint64_t unmaps = world.fake.calls(Slot::kUnmap);
+    ASSERT_EQ(MBR_OK, world.end(range, false));
+    mbr_context_reap(world.context, true);
+    EXPECT_EQ(4 * kGranule, world.charged(world.kv)); /* not reached: as it was */
+    mbr_range *next = world.reserve(64 * kGranule);
+    EXPECT_NE(mbr_range_address(range), mbr_range_address(next));
+    EXPECT_EQ(unmaps, world.fake.calls(Slot::kUnmap));
+    world.line.reached = world.line.signalled.load();
+    mbr_context_reap(world.context, true);
+    EXPECT_EQ(0u, world.charged(world.kv));
+    EXPECT_EQ(4 * kGranule, world.cached());
+    EXPECT_TRUE(world.agree());
+    world.end(next);
+}
+
+TEST(Release, Twice_IsStale)
+{
+    World world;
+    mbr_range *range = world.reserve(64 * kGranule);
+    EXPECT_EQ(MBR_OK, world.end(range));
+    EXPECT_EQ(MBR_STALE, world.end(range));
+}
+
+TEST(Decommit, InTheMiddle_GivesBackWholeExtentsInside)
+{
+    World world;
+    mbr_range *range = world.reserve(64 * kGranule, {4 * kGranule, 4 * kGranule, 0});
+    ASSERT_EQ(MBR_OK, world.grow(range, 0, 32 * kGranule));
+    mbr_range_decommit_result result = {};
+    result.struct_size = sizeof(result);
+    /* [6, 19) granules: whole extents are [8, 16); 2 + 3 granules of the part stay. */
+    ASSERT_EQ(MBR_OK,
+        mbr_range_give_back(
+            range, 6 * kGranule, 13 * kGranule, true, nullptr, 0, &result, nullptr));
+    EXPECT_EQ(8 * kGranule, result.decommitted_bytes);
+    EXPECT_EQ(5 * kGranule, result.kept_bytes);
+    EXPECT_EQ(24 * kGranule, world.charged(world.kv));
+    EXPECT_TRUE(mbr_range_is_committed_to(range, 8 * kGranule));
+    EXPECT_FALSE(mbr_range_is_committed_to(range, 8 * kGranule + 1));
+    EXPECT_TRUE(world.agree());
+    ASSERT_EQ(MBR_OK, world.grow(range, 0, 32 * kGranule));
+    EXPECT_TRUE(mbr_range_is_committed_to(range, 32 * kGranule));
+    EXPECT_TRUE(world.agree());
+    world.end(range);
+}
+
+TEST(Decommit, Pending_GrowThereIsBusyAndTheEndWaits)
+{
+    World world;
+    world.line.automatic = false;
+    mbr_range *range = world.reserve(64 * kGranule);
+    ASSERT_EQ(MBR_OK, world.grow(range, 0, 8 * kGranule));
+    mbr_range_decommit_result result = {};
+    result.struct_size = sizeof(result);
+    ASSERT_EQ(MBR_OK,
+        mbr_range_give_back(
+            range, 4 * kGranule, 4 * kGranule, false, &world.stream, 1, &result, nullptr));
+    EXPECT_EQ(MBR_BUSY, world.grow(range, 0, 8 * kGranule));
+    EXPECT_EQ(MBR_OK, world.grow(range, 0, 4 * kGranule));
+    EXPECT_EQ(
+        MBR_OK, world.end(range, true)); /* the caller's word covers not the decommit's stream */
+    EXPECT_EQ(8u, world.fake.mappings());
+    EXPECT_EQ(8 * kGranule, world.charged(world.kv));
+    mbr_context_reap(world.context, true);
+    world.line.reached = world.line.signalled.load();
+    mbr_context_reap(world.context, true);
+    EXPECT_EQ(0u, world.charged(world.kv));
+    EXPECT_TRUE(world.agree());
+}
+
+TEST(Decommit, QueueFull_ChangesNothing)
+{
+    World world;
+    world.line.automatic = false;
+    mbr_range *range = world.reserve(2048 * kGranule);
+    ASSERT_EQ(MBR_OK, world.grow(range, 0, 1100 * kGranule));
+    mbr_range_decommit_result result = {};
+    result.struct_size = sizeof(result);
+    mbr_status status = MBR_OK;
+    uint64_t queued = 0;
+    while (status == MBR_OK && queued < 1100) {
+        status = mbr_range_give_back(
+            range, queued * kGranule, kGranule, false, &world.stream, 1, &result, nullptr);
+        queued += status == MBR_OK;
+    }
+    EXPECT_EQ(MBR_QUEUE_FULL, status);
+    EXPECT_EQ(1024u, queued); /* the bound of the world's context */
+    EXPECT_EQ(0u, result.decommitted_bytes);
+    EXPECT_EQ(76 * kGranule, world.figures(range).committed_bytes);
+    world.line.reached = UINT64_MAX;
+    while (mbr_context_reap(world.context, true) != 0)
+        ;
+    EXPECT_EQ(MBR_OK,
+        mbr_range_give_back(
+            range, queued * kGranule, kGranule, true, nullptr, 0, &result, nullptr));
+    EXPECT_TRUE(world.agree());
+    world.end(range);
+}
+
+TEST(Watermark, BytesAboveIt_GoBackToTheSystem)
+{
+    World world(UINT64_C(64) << 20, 4 * kGranule);
+    mbr_range *range = world.reserve(64 * kGranule);
+    ASSERT_EQ(MBR_OK, world.grow(range, 0, 16 * kGranule));
+    world.end(range);
+    EXPECT_EQ(4 * kGranule, world.cached());
+    EXPECT_EQ(4 * kGranule, world.fake.owned());
+    EXPECT_EQ(4 * kGranule, mbr_backing_trim(world.backing, 0));
+    EXPECT_EQ(0u, world.fake.owned());
+    EXPECT_TRUE(world.agree());
+}
+
+TEST(Loss, QueuedMemory_StaysChargedUntilTheEndIsConfirmed)
+{
+    World world;
+    world.line.automatic = false;
+    mbr_range *range = world.reserve(64 * kGranule);
+    ASSERT_EQ(MBR_OK, world.grow(range, 0, 4 * kGranule));
+    ASSERT_EQ(MBR_OK, world.end(range, false));
+    uint64_t calls = world.fake.all_calls();
+    mbr_context_lose(world.context);
+    EXPECT_EQ(calls, world.fake.all_calls()); /* I12 */
+    EXPECT_EQ(4 * kGranule, world.charged(world.kv));
+    EXPECT_EQ(4 * kGranule, world.books().retained_bytes);
+    EXPECT_EQ(4 * kGranule, world.kept().retained_bytes);
+    mbr_backing_confirm_lost(world.backing, world.context);
+    EXPECT_EQ(calls, world.fake.all_calls());
+    EXPECT_EQ(0u, world.charged(world.kv));
+    EXPECT_EQ(0u, world.books().retained_bytes);
+    mbr_backing_confirm_lost(world.backing, world.context); /* once */
+    EXPECT_EQ(0u, world.charged(world.kv));
+    world.leaks = true; /* the fake still holds what its device took along */
+}
+
+TEST(Loss, NothingMapped_NeedsNoDevice)
+{
+    World world;
+    mbr_range *range = world.reserve(64 * kGranule);
+    mbr_context_lose(world.context);
+    EXPECT_EQ(MBR_OK, world.end(range, false));
+    EXPECT_EQ(0u, world.kept().retained_bytes);
+    EXPECT_TRUE(world.agree());
+}
+
+TEST(Span, TakeAndGive_PaysFromTheCache)
+{
+    World world;
+    mbr_span span;
+    ASSERT_EQ(MBR_OK,
+        mbr_backing_take_span(
+            world.backing, world.context, 0, 0, 10 * kGranule + 1, 0, &span, nullptr, nullptr));
+    EXPECT_EQ(11 * kGranule, span.bytes);
+    EXPECT_EQ(11 * kGranule, world.cached());
+    EXPECT_TRUE(world.agree());
+    uint64_t calls = world.fake.all_calls();
+    mbr_backing_give_span(world.backing, &span);
+    ASSERT_EQ(MBR_OK,
+        mbr_backing_take_span(
+            world.backing, world.context, 0, 0, 10 * kGranule + 1, 0, &span, nullptr, nullptr));
+    EXPECT_EQ(calls, world.fake.all_calls()); /* parked in between */
+    mbr_backing_give_span(world.backing, &span);
+    EXPECT_EQ(0u, world.kept().span_bytes);
+    EXPECT_TRUE(world.agree());
+}
+
+TEST(Span, OverTheLimit_LeavesNothing)
+{
+    World world(8 * kGranule);
+    mbr_span span;
+    mbr_refusal refusal = {};
+    refusal.struct_size = sizeof(refusal);
+    EXPECT_EQ(MBR_OVER_BUDGET,
+        mbr_backing_take_span(
+            world.backing, world.context, 0, 0, 9 * kGranule, 0, &span, &refusal, nullptr));
+    EXPECT_EQ(9 * kGranule, refusal.asked_bytes);
+    EXPECT_EQ(0u, world.fake.owned());
+    EXPECT_TRUE(world.agree());
+}
+
+TEST(Span, WithoutVirtual_IsOneAllocation)
+{
+    World world;
+    auto *mechanism = const_cast<mbr_mechanism *>(mbr_port_mechanism(world.port));
+    mechanism->has_virtual = mechanism->has_shared = false;
+    mbr_error error = {};
+    error.struct_size = sizeof(error);
+    EXPECT_EQ(nullptr, world.reserve(kGranule, {kGranule, kGranule, 0}, 0, 0, &error));
+    EXPECT_EQ(MBR_UNSUPPORTED, error.status); /* I19 */
+    mbr_span span;
+    ASSERT_EQ(MBR_OK,
+        mbr_backing_take_span(
+            world.backing, world.context, 0, 0, 1000, 256, &span, nullptr, nullptr));
+    EXPECT_EQ(1024u, span.owned_bytes);
+    EXPECT_EQ(1024u, world.cached());
+    EXPECT_TRUE(world.agree());
+    mbr_backing_give_span(world.backing, &span);
+    EXPECT_EQ(0u, world.fake.owned());
+    world.fake.faults.push_back({Slot::kAllocate, 2});
+    EXPECT_EQ(MBR_OUT_OF_MEMORY,
+        mbr_backing_take_span(
+            world.backing, world.context, 0, 0, 1000, 256, &span, nullptr, nullptr));
+    EXPECT_TRUE(world.agree());
+}
+
+} // namespace
+} // namespace membrane

@@ -1,0 +1,141 @@
+/* One backing over the fake mechanism, a context whose line is moved by hand, one authority, two
+ * holders: what every test of the backing stands on. */
+#ifndef MEMBRANE_TESTS_UNIT_BACKING_WORLD_H
+#define MEMBRANE_TESTS_UNIT_BACKING_WORLD_H
+
+#include "tests/support/fake_mechanism.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+
+extern "C" {
+#include "governor/governor.h"
+#include "host/backing/port.h"
+#include "host/ep/context.h"
+#include "tests/unit/backing/backing_c.h"
+}
+
+namespace membrane
+{
+
+constexpr uint64_t kGranule = 4096;
+
+/* A heap that fails its Nth allocation. */
+struct CountingHeap {
+    mbr_heap heap;
+    uint64_t allocations = 0;
+    uint64_t fail_at = 0; /* 0: never */
+    int64_t live = 0;
+
+    CountingHeap()
+    {
+        heap.allocate = [](void *context, size_t bytes) -> void * {
+            auto *counts = static_cast<CountingHeap *>(context);
+            if (++counts->allocations == counts->fail_at)
+                return nullptr;
+            counts->live++;
+            return std::calloc(1, bytes);
+        };
+        heap.release = [](void *context, void *memory) {
+            auto *counts = static_cast<CountingHeap *>(context);
+            counts->live -= memory != nullptr;
+            std::free(memory);
+        };
+        heap.context = this;
+    }
+};
+
+/* Lines whose values are reached when the test says so. */
+struct ManualLine {
+    std::atomic<uint64_t> signalled{0}, reached{0};
+    std::atomic<bool> automatic{true}, lost{false};
+    mbr_order_vtable table;
+
+    ManualLine()
+    {
+        table = mbr_order_vtable{};
+        table.struct_size = sizeof(table);
+        table.kind = MBR_KIND_ORDER;
+        table.line_open = [](mbr_instance *, const mbr_line_open_request *, mbr_outcome *outcome,
+                              mbr_error *) -> mbr_status {
+            outcome->state = MBR_STATE_DONE;
+            return MBR_OK;
+        };
+        table.signal = [](mbr_instance *instance, const mbr_line_request *, mbr_outcome *outcome,
+                           mbr_error *) -> mbr_status {
+            auto *line = reinterpret_cast<ManualLine *>(instance);
+            outcome->state = MBR_STATE_DONE;
+            outcome->value = ++line->signalled;
+            if (line->automatic)
+                line->reached = line->signalled.load();
+            return MBR_OK;
+        };
+        table.reached = [](mbr_instance *instance, const mbr_line_request *, mbr_outcome *outcome,
+                            mbr_error *) -> mbr_status {
+            auto *line = reinterpret_cast<ManualLine *>(instance);
+            if (line->lost)
+                return MBR_DEVICE_LOST;
+            outcome->state = MBR_STATE_DONE;
+            outcome->value = line->reached;
+            return MBR_OK;
+        };
+        table.wait = [](mbr_instance *instance, const mbr_line_wait_request *request,
+                         mbr_outcome *outcome, mbr_error *) -> mbr_status {
+            auto *line = reinterpret_cast<ManualLine *>(instance);
+            if (line->reached < request->value)
+                return MBR_TIMED_OUT;
+            outcome->state = MBR_STATE_DONE;
+            return MBR_OK;
+        };
+        table.stream_wait = [](mbr_instance *, const mbr_stream_wait_request *,
+                                mbr_outcome *outcome, mbr_error *) -> mbr_status {
+            outcome->state = MBR_STATE_DONE;
+            return MBR_OK;
+        };
+        table.line_close = [](mbr_instance *, const mbr_line_request *, mbr_outcome *outcome,
+                               mbr_error *) -> mbr_status {
+            outcome->state = MBR_STATE_DONE;
+            return MBR_OK;
+        };
+    }
+};
+
+class World
+{
+  public:
+    explicit World(uint64_t limit = UINT64_C(64) << 20, uint64_t keep = UINT64_MAX);
+    ~World(); /* ends everything; asserts that all books are empty unless `leaks` */
+
+    CountingHeap heap;
+    FakeMechanism fake{kGranule};
+    ManualLine line;
+    mbr_governor *governor = nullptr;
+    mbr_authority *authority = nullptr;
+    mbr_holder *kv = nullptr, *prefix = nullptr;
+    mbr_context *context = nullptr;
+    uint64_t stream = 0;
+    mbr_port *port = nullptr;
+    mbr_backing *backing = nullptr;
+    bool leaks = false; /* a planted fault left something that is never given back */
+
+    mbr_range *reserve(uint64_t bytes, mbr_growth growth = {kGranule, kGranule, 0},
+        uint32_t flags = 0, uint32_t group = 0, mbr_error *error = nullptr);
+    mbr_status grow(mbr_range *range, uint64_t offset, uint64_t bytes,
+        mbr_range_grow_result *result = nullptr, mbr_error *error = nullptr);
+    mbr_status end(mbr_range *range, bool now = true);
+    mbr_range_figures figures(mbr_range *range) const;
+
+    uint64_t charged(mbr_holder *holder) const;
+    uint64_t mapped_by(mbr_holder *holder) const;
+    uint64_t cached() const { return charged(mbr_backing_cache(backing)); }
+    mbr_authority_figures books() const;
+    mbr_backing_figures kept() const;
+    /* Every oracle agrees: governor's audit, backing's audit, the fake's own books, no misuse. */
+    ::testing::AssertionResult agree() const;
+};
+
+} // namespace membrane
+
+#endif
