@@ -79,7 +79,7 @@ uint64_t mbr_backing_evict(mbr_backing *backing, uint64_t bytes)
     uint64_t released = 0;
     while (released < bytes) {
         mbr_lock_take(&backing->lock);
-        mbr_extent *extent = mbr_pool_take_coldest(backing);
+        mbr_extent *extent = mbr_extent_pool_take_coldest(backing);
         mbr_lock_drop(&backing->lock);
         if (extent != NULL)
             released += mbr_extent_destroy(backing, extent);

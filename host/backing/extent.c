@@ -110,7 +110,7 @@ static mbr_pool_class *find_or_add_class(mbr_backing *backing, uint64_t bytes)
     return found;
 }
 
-bool mbr_pool_put(mbr_backing *backing, mbr_extent *extent)
+bool mbr_extent_pool_put(mbr_backing *backing, mbr_extent *extent)
 {
     MBR_ASSERT(extent->slot_count == 0 && extent->keeps == NULL);
     mbr_pool_class *pool_class = find_or_add_class(backing, extent->bytes);
@@ -132,7 +132,7 @@ static mbr_extent *take_from(mbr_backing *backing, mbr_pool_class *pool_class, m
 
 /* The warmest of the same isolation group among the last few, since it needs no fill; else the
  * warmest. */
-mbr_extent *mbr_pool_take(mbr_backing *backing, uint64_t bytes, uint32_t isolation_group)
+mbr_extent *mbr_extent_pool_take(mbr_backing *backing, uint64_t bytes, uint32_t isolation_group)
 {
     mbr_pool_class *pool_class = find_class(backing, bytes);
     if (pool_class == NULL || pool_class->extents == NULL)
@@ -149,7 +149,7 @@ mbr_extent *mbr_pool_take(mbr_backing *backing, uint64_t bytes, uint32_t isolati
     return take_from(backing, pool_class, warmest);
 }
 
-mbr_extent *mbr_pool_take_coldest(mbr_backing *backing)
+mbr_extent *mbr_extent_pool_take_coldest(mbr_backing *backing)
 {
     for (uint32_t i = 0; i < backing->pool_class_count; i++) {
         if (backing->pool[i].extents != NULL)
@@ -190,7 +190,7 @@ uint64_t mbr_extent_destroy(mbr_backing *backing, mbr_extent *extent)
 void mbr_extent_recycle(mbr_backing *backing, mbr_extent *extent)
 {
     mbr_lock_take(&backing->lock);
-    bool pooled = mbr_pool_put(backing, extent);
+    bool pooled = mbr_extent_pool_put(backing, extent);
     if (!pooled)
         mbr_extent_move(backing, extent, MBR_EXTENT_POOLED);
     mbr_lock_drop(&backing->lock);

@@ -153,9 +153,9 @@ void mbr_extent_remove_slot(mbr_extent *extent, mbr_slot *slot);
 bool mbr_extent_settle_users(mbr_backing *backing, mbr_extent *extent);
 /* Unmapped and without users: into the pool, paid by the cache. False if the pool cannot take it.
  */
-bool mbr_pool_put(mbr_backing *backing, mbr_extent *extent);
-mbr_extent *mbr_pool_take(mbr_backing *backing, uint64_t bytes, uint32_t isolation_group);
-mbr_extent *mbr_pool_take_coldest(mbr_backing *backing);
+bool mbr_extent_pool_put(mbr_backing *backing, mbr_extent *extent);
+mbr_extent *mbr_extent_pool_take(mbr_backing *backing, uint64_t bytes, uint32_t isolation_group);
+mbr_extent *mbr_extent_pool_take_coldest(mbr_backing *backing);
 void mbr_extent_withhold(mbr_backing *backing, mbr_extent *extent);
 /* Without the lock: gives an extent of no state but POOLED back to the system and refunds its
  * payer. A failure quarantines it, charged as it is. Returns the bytes released. */

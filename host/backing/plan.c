@@ -171,7 +171,7 @@ static void choose_source(mbr_plan *plan, mbr_plan_item *item)
         plan->parked_bytes += item->bytes;
         return;
     }
-    item->extent = mbr_pool_take(backing, item->bytes, item->range->isolation_group);
+    item->extent = mbr_extent_pool_take(backing, item->bytes, item->range->isolation_group);
     if (item->extent != NULL) {
         item->source = MBR_SOURCE_POOL;
         item->stage = MBR_STAGE_UNMAPPED;

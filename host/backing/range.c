@@ -143,7 +143,7 @@ void mbr_range_uncache(mbr_range *range)
 
 static bool fits(const mbr_range *range, const mbr_range *wanted)
 {
-    return range->editor == NULL && range->bytes == wanted->bytes &&
+    return range->editor == NULL && range->stuck_count == 0 && range->bytes == wanted->bytes &&
         range->isolation_group == wanted->isolation_group &&
         range->align_bytes >= wanted->align_bytes &&
         memcmp(&range->rule, &wanted->rule, sizeof(range->rule)) == 0;

@@ -9,12 +9,13 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 
 extern "C" {
 #include "governor/governor.h"
+#include "host/backing/backing.h"
 #include "host/backing/port.h"
 #include "host/ep/context.h"
-#include "tests/unit/backing/backing_c.h"
 }
 
 namespace membrane
