@@ -16,6 +16,7 @@
 #define MEMBRANE_HOST_EP_CONTEXT_H
 
 #include "abi/base/seam.h"
+#include "host/ep/thread.h"
 #include "membrane/ep.h"
 
 #include <stdbool.h>
@@ -24,6 +25,8 @@
 #define MBR_EPOCH_BYTES (UINT64_C(64) << 20)
 #define MBR_EPOCH_AGE_NS 1000000
 #define MBR_CONTEXT_STREAM_COUNT 1024           /* open lines at once */
+#define MBR_DEFER_STREAM_COUNT 64               /* streams of one entry, and of one epoch */
+#define MBR_CONTEXT_QUEUE_ENTRIES 65536         /* the bound where the options say 0 */
 #define MBR_REAP_PASS_BYTES (UINT64_C(1) << 30) /* destroying a large handle takes long (D32) */
 #define MBR_REAPER_BACKOFF_MAX_NS 100000000
 
@@ -48,22 +51,26 @@ typedef struct mbr_context_options {
     const mbr_order_vtable *order;       /* copied; required */
     const mbr_transfer_vtable *transfer; /* copied; NULL: fill and copy are MBR_UNSUPPORTED */
     mbr_instance *instance;
-    uint32_t queue_entries; /* bound */
+    uint32_t queue_entries; /* bound; 0: MBR_CONTEXT_QUEUE_ENTRIES */
     uint64_t queue_bytes;   /* bound; 0: none */
-    uint64_t
-        first_stream_id; /* ids rise from here, so that those of two contexts never meet; 0: 1 */
-    bool reaper;         /* run a thread of its own */
-    const mbr_heap *heap;
-    const mbr_clock *clock;
+    /* Ids of streams rise from here, so that those of two contexts never meet; a line has the id of
+     * its stream, so contexts that share an instance need ranges that do not meet. 0: 1 */
+    uint64_t first_stream_id;
+    bool reaper;                /* run a thread of its own */
+    const mbr_heap *heap;       /* NULL: libc */
+    const mbr_clock *clock;     /* NULL: CLOCK_MONOTONIC */
+    const mbr_threads *threads; /* NULL: the system's */
 } mbr_context_options;
 
 mbr_status mbr_context_create(
     const mbr_context_options *options, mbr_context **context, mbr_error *error);
-/* Joins the reaper and closes the lines. The caller has drained it: MBR_IN_USE with counts while a
- * pin or an entry is left. */
+/* Joins the reaper and closes the lines (not those of a lost context: no call into its device is
+ * made any more). The caller has drained it: MBR_IN_USE with counts while a pin or an entry is
+ * left. Waits for calls that are still inside. */
 mbr_status mbr_context_destroy(mbr_context *context, mbr_error *error);
 
 uint32_t mbr_context_state(const mbr_context *context); /* MBR_CONTEXT_… */
+/* MBR_OK also where it is retiring or terminated; MBR_DEVICE_LOST. */
 mbr_status mbr_context_retire(mbr_context *context, mbr_error *error);
 void mbr_context_lose(mbr_context *context); /* settles every queued entry as lost */
 
@@ -71,16 +78,21 @@ void mbr_context_lose(mbr_context *context); /* settles every queued entry as lo
 mbr_status mbr_context_pin(mbr_context *context, mbr_error *error);
 void mbr_context_unpin(mbr_context *context);
 
-/* Stream ids rise and are never used again. id 0 is no stream. */
+/* Stream ids rise and are never used again. id 0 is no stream. MBR_BUSY unless active;
+ * MBR_OUT_OF_DESCRIPTORS at MBR_CONTEXT_STREAM_COUNT open lines. */
 mbr_status mbr_context_attach_stream(
     mbr_context *context, mbr_native native, uint64_t *stream_id, mbr_error *error);
+/* Closes the open epoch if entries of the stream are in it, so that the native stream may go when
+ * this returns MBR_OK. A refused signal is returned (MBR_BUSY: the stream is being captured), and
+ * the stream stays attached. */
 mbr_status mbr_context_detach_stream(mbr_context *context, uint64_t stream_id, mbr_error *error);
 bool mbr_context_knows_stream(mbr_context *context, uint64_t stream_id);
 
-/* Queues an entry behind all work submitted so far to the streams (stream_count of them, no id 0;
- * an entry with none is settled at the next reap). Detached and unknown ids are MBR_UNKNOWN_OBJECT.
- * MBR_QUEUE_FULL, MBR_BUSY (terminated) and MBR_DEVICE_LOST hand the entry back untouched. Settles
- * nothing itself. */
+/* Queues an entry behind all work submitted so far to the streams (stream_count of them, at most
+ * MBR_DEFER_STREAM_COUNT; an entry with none is settled at the next reap). Detached and unknown ids
+ * are MBR_UNKNOWN_OBJECT. Every failure hands the entry back untouched: MBR_QUEUE_FULL, MBR_BUSY
+ * (terminated), MBR_DEVICE_LOST, MBR_OUT_OF_RANGE (too many streams), MBR_OUT_OF_HOST_MEMORY (more
+ * epochs are open than ever before and the heap is exhausted). Settles nothing itself. */
 mbr_status mbr_context_defer(mbr_context *context, const uint64_t *stream_ids,
     uint32_t stream_count, mbr_deferred *entry, mbr_error *error);
 
@@ -89,10 +101,13 @@ mbr_status mbr_context_defer(mbr_context *context, const uint64_t *stream_ids,
  * reaper. */
 uint64_t mbr_context_reap(mbr_context *context, bool now);
 
-/* Closes the epoch and waits until every entry queued before the call is settled. MBR_TIMED_OUT. */
+/* Closes the epoch and waits until every entry queued before the call is settled. MBR_TIMED_OUT, or
+ * what the lines answered where no later attempt would help; the entries then stay queued. Not from
+ * a settle function. */
 mbr_status mbr_context_drain(mbr_context *context, uint64_t deadline_ns, mbr_error *error);
 
-/* Waits until all work submitted so far to a stream is done; never elided (host.md, teardown). */
+/* Waits until all work submitted so far to a stream is done; never elided: always one signal and
+ * one wait of its own. MBR_BUSY: the stream is being captured. Settles nothing itself. */
 mbr_status mbr_context_synchronize(
     mbr_context *context, uint64_t stream_id, uint64_t deadline_ns, mbr_error *error);
 

@@ -65,6 +65,7 @@ typedef struct mbr_ep_figures {
     uint64_t lost_count;
     uint64_t signal_count; /* one an epoch and stream */
     uint64_t wake_count;   /* of the reaper */
+    uint64_t violation_count; /* answers of the tables that the contract does not allow */
 } mbr_ep_figures;
 
 #define MBR_CONTEXT_ACTIVE 0
