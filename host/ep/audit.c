@@ -1,0 +1,122 @@
+/* Responsible for recomputing a context's figures from its lists. Never changes anything. */
+#include "host/ep/audit.h"
+
+#include "host/ep/internal.h"
+
+#define REQUIRE(expression)                                                                        \
+    do {                                                                                           \
+        if (!(expression))                                                                         \
+            return #expression;                                                                    \
+    } while (0)
+
+typedef struct tally {
+    uint64_t entry_count;
+    uint64_t entry_bytes;
+    uint64_t epoch_count;
+    uint64_t mark_count;
+    uint64_t attached_count;
+} tally;
+
+static void add_entries(tally *sum, const mbr_entry_list *list)
+{
+    for (const mbr_deferred *entry = list->first; entry != NULL; entry = entry->next) {
+        sum->entry_count++;
+        sum->entry_bytes += entry->bytes;
+    }
+}
+
+static uint64_t length(const struct mbr_mark_list *list)
+{
+    uint64_t count = 0;
+    const mbr_mark *mark;
+    STAILQ_FOREACH (mark, list, link)
+        count++;
+    return count;
+}
+
+static const char *check_line(const mbr_line *line, tally *sum)
+{
+    REQUIRE(line->is_dirty == !STAILQ_EMPTY(&line->unsignalled));
+    REQUIRE(line->is_waiting == !STAILQ_EMPTY(&line->pending));
+    REQUIRE(line->reached <= line->signalled);
+    uint64_t last = line->reached;
+    const mbr_mark *mark;
+    STAILQ_FOREACH (mark, &line->pending, link) {
+        REQUIRE(mark->value > line->reached && mark->value >= last);
+        last = mark->value;
+    }
+    REQUIRE(last <= line->signalled);
+    REQUIRE(line->mark_count ==
+        (line->open_mark != NULL) + length(&line->unsignalled) + length(&line->inflight) +
+            length(&line->pending));
+    REQUIRE(line->mark_count == 0 || atomic_load(&line->state) == MBR_LINE_ATTACHED ||
+        atomic_load(&line->state) == MBR_LINE_DETACHED);
+    sum->mark_count += line->mark_count;
+    sum->attached_count += atomic_load(&line->state) == MBR_LINE_ATTACHED;
+    return NULL;
+}
+
+static const char *check_epoch(const mbr_context *context, const mbr_epoch *epoch, tally *sum)
+{
+    REQUIRE(epoch->entries.first != NULL);
+    REQUIRE(epoch->mark_count <= MBR_DEFER_STREAM_COUNT);
+    REQUIRE(epoch != context->open || epoch->done == 0);
+    for (const mbr_deferred *entry = epoch->entries.first; entry != NULL; entry = entry->next)
+        REQUIRE((entry->epoch_streams & ~epoch->done) != 0);
+    sum->epoch_count++;
+    add_entries(sum, &epoch->entries);
+    return NULL;
+}
+
+static const char *audit_locked(mbr_context *context) MBR_REQUIRES(&context->lock)
+{
+    tally sum = {0};
+    const char *broken = NULL;
+    for (uint32_t place = 0; broken == NULL && place < context->place_count; place++)
+        broken = check_line(context->lines[place], &sum);
+    uint64_t sequence = 0;
+    const mbr_epoch *epoch;
+    TAILQ_FOREACH (epoch, &context->live, link) {
+        REQUIRE(epoch->sequence > sequence);
+        sequence = epoch->sequence;
+        if (broken == NULL)
+            broken = check_epoch(context, epoch, &sum);
+    }
+    if (broken != NULL)
+        return broken;
+    REQUIRE(context->open == NULL || context->open->sequence == context->epoch_sequence);
+    add_entries(&sum, &context->ready);
+    add_entries(&sum, &context->lost);
+    REQUIRE(sum.entry_count == context->queued_count);
+    REQUIRE(sum.entry_bytes == context->queued_bytes);
+    REQUIRE(sum.epoch_count == context->epochs.out_count);
+    REQUIRE(sum.mark_count == context->marks.out_count);
+    REQUIRE(sum.attached_count == context->stream_count);
+    REQUIRE(context->stream_count <= context->line_count);
+    REQUIRE(context->settled_total == context->released_count + context->lost_count);
+    REQUIRE(!mbr_context_is_lost(context) || sum.epoch_count == 0);
+    return NULL;
+}
+
+const char *mbr_context_audit(mbr_context *context)
+{
+    mbr_lock_take(&context->lock);
+    const char *broken = audit_locked(context);
+    mbr_lock_drop(&context->lock);
+    return broken;
+}
+
+bool mbr_context_may_move(uint32_t from, uint32_t to)
+{
+    return mbr_state_allows(&mbr_context_table, from, to);
+}
+
+const char *mbr_line_state_name(uint32_t state)
+{
+    return state < mbr_line_table.count ? mbr_line_table.names[state] : NULL;
+}
+
+bool mbr_line_may_move(uint32_t from, uint32_t to)
+{
+    return mbr_state_allows(&mbr_line_table, from, to);
+}

@@ -1,0 +1,18 @@
+/* A context's books, recomputed from its lists: the check functions of the equations above the
+ * structs in internal.h, and the state tables as the tests and docs/ordering.md read them. */
+#ifndef MEMBRANE_HOST_EP_AUDIT_H
+#define MEMBRANE_HOST_EP_AUDIT_H
+
+#include "host/ep/context.h"
+
+/* NULL if every equation holds, else the first one that does not. Walks everything, under the
+ * context's lock. */
+const char *mbr_context_audit(mbr_context *context);
+
+bool mbr_context_may_move(uint32_t from, uint32_t to); /* MBR_CONTEXT_… */
+
+/* The states of a line, in the order of its table; NULL past the last. */
+const char *mbr_line_state_name(uint32_t state);
+bool mbr_line_may_move(uint32_t from, uint32_t to);
+
+#endif

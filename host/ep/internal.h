@@ -1,0 +1,243 @@
+/* A context inside: lines, epochs, marks and the marks' way through a line.
+ *
+ *   defer   an entry joins the open epoch; for each of its streams the epoch has one mark
+ *   seal    the open epoch takes no more entries; its marks stand at their lines, unsignalled
+ *   signal  a line's unsignalled marks get the value of one signal and are pending
+ *   ask     a line's pending marks up to the reached value are done and go; an entry whose marks
+ *           are all done moves to `ready`; an epoch without entries goes
+ *   settle  entries of `ready` are settled as released, entries of `lost` as lost, in that order
+ *
+ * One lock (rank QUEUE) guards everything here; functions named _locked need it, and those marked
+ * "drops the lock" let it go around a slot or settle call. Three marks say that one thread is at a
+ * job that drops the lock: `signalling` (line slots that are serial: signal), `asking`, `settling`.
+ * Who finds asking or settling taken goes on without it (no reaper waits for another). */
+#ifndef MEMBRANE_HOST_EP_INTERNAL_H
+#define MEMBRANE_HOST_EP_INTERNAL_H
+
+#include "abi/base/lock.h"
+#include "abi/base/state.h"
+#include "host/ep/context.h"
+#include "host/ep/pool.h"
+
+#include <sys/queue.h>
+
+typedef struct mbr_epoch mbr_epoch;
+typedef struct mbr_line mbr_line;
+typedef struct mbr_mark mbr_mark;
+
+/* One stream of one epoch. */
+struct mbr_mark {
+    STAILQ_ENTRY(mbr_mark) link; /* in one of its line's three lists */
+    mbr_mark *sibling;           /* the next mark of the open epoch */
+    mbr_epoch *epoch;
+    mbr_line *line;
+    uint64_t value; /* 0 until signalled */
+    uint64_t bit;   /* its bit in entries' epoch_streams */
+};
+STAILQ_HEAD(mbr_mark_list, mbr_mark);
+
+typedef struct mbr_entry_list {
+    mbr_deferred *first;
+    mbr_deferred *last;
+} mbr_entry_list;
+
+/* An entry in it is settled when (epoch_streams & ~done) is 0. It goes with its last entry. */
+struct mbr_epoch {
+    TAILQ_ENTRY(mbr_epoch) link; /* in `live`, by sequence */
+    uint64_t sequence;
+    uint64_t opened_ns;
+    uint64_t entry_count; /* that joined it */
+    uint64_t bytes;       /* that joined it */
+    uint64_t done;        /* bits of the marks that are reached */
+    uint32_t mark_count;
+    mbr_mark *marks; /* while it is open */
+    mbr_entry_list entries;
+};
+TAILQ_HEAD(mbr_epoch_list, mbr_epoch);
+
+/* free -> opening -> attached -> detached -> closing -> free; opening -> free where the line is
+ * refused, -> closing or detached where the context ended meanwhile. A detached line of a lost
+ * context stays as it is. */
+enum {
+    MBR_LINE_FREE,
+    MBR_LINE_OPENING,
+    MBR_LINE_ATTACHED,
+    MBR_LINE_DETACHED,
+    MBR_LINE_CLOSING,
+    MBR_LINE_STATES
+};
+extern const mbr_state_table mbr_line_table;
+extern const mbr_state_table mbr_context_table;
+
+/* mark_count = its mark in the open epoch + the lengths of unsignalled, inflight and pending.
+ * Values in pending rise and are above reached; reached <= signalled. */
+struct mbr_line {
+    _Atomic uint32_t state;
+    uint32_t user_count; /* calls that use it with the lock dropped */
+    uint64_t stream_id;
+    uint64_t line_id;
+    mbr_native native;
+    uint64_t signalled;
+    uint64_t reached;
+    uint64_t mark_count;
+    mbr_mark *open_mark;
+    struct mbr_mark_list unsignalled; /* not empty: the line is in `dirty` */
+    struct mbr_mark_list inflight;    /* while its signal slot runs */
+    struct mbr_mark_list pending;     /* not empty: the line is in `waiting` */
+    mbr_status failure;               /* of its last signal */
+    bool is_dirty;
+    bool is_waiting;
+    TAILQ_ENTRY(mbr_line) home_link; /* in `free_lines` or `closing` */
+    TAILQ_ENTRY(mbr_line) dirty_link;
+    TAILQ_ENTRY(mbr_line) waiting_link;
+};
+TAILQ_HEAD(mbr_line_list, mbr_line);
+
+/* queued_count = entries of all live epochs + of ready + of lost.
+ * ready_total - settled_total = entries of ready + of lost + those being settled.
+ * Pins and the state are one word, so that a pin is one instruction and no pin can slip past a
+ * retirement: life = pins * 4 + state. */
+struct mbr_context {
+    char name[48];
+    mbr_order_vtable order;
+    mbr_transfer_vtable transfer;
+    bool has_transfer;
+    mbr_instance *instance;
+    uint32_t queue_entries;
+    uint64_t queue_bytes;
+    const mbr_heap *heap;
+    const mbr_clock *clock;
+    const mbr_threads *threads;
+    uint64_t *last_line_id;
+    uint64_t own_last_line_id;
+    _Atomic uint64_t life;
+    _Atomic uint64_t violation_count;
+
+    mbr_lock lock;
+    mbr_condition changed; /* for callers that wait for another thread's step */
+    uint32_t waiter_count; /* callers on `changed` */
+    uint32_t call_count;   /* calls inside that come back to the lock */
+    bool signalling;
+    bool asking;
+    bool settling;
+    pthread_t settler;
+
+    mbr_line *lines[MBR_CONTEXT_STREAM_COUNT]; /* by place; stream_id = serial * COUNT + place */
+    uint32_t place_count;
+    uint64_t stream_serial;
+    uint64_t stream_count;
+    uint64_t line_count;
+    struct mbr_line_list free_lines;
+    struct mbr_line_list dirty;
+    struct mbr_line_list waiting;
+    struct mbr_line_list closing;
+
+    mbr_pool epochs;
+    mbr_pool marks;
+    mbr_epoch *open; /* the last of `live`, or NULL */
+    struct mbr_epoch_list live;
+    uint64_t epoch_sequence; /* of the last epoch opened */
+    mbr_entry_list ready;
+    mbr_entry_list lost;
+    _Atomic uint64_t
+        queued_count; /* changes under the lock; read without it to skip empty queues */
+    uint64_t queued_bytes;
+    uint64_t ready_total;
+    uint64_t settled_total;
+    uint64_t released_count;
+    uint64_t lost_count;
+    uint64_t signal_count;
+    uint64_t progress_count; /* marks signalled, marks reached, entries settled */
+
+    bool has_reaper;
+    bool reaper_stop;
+    bool reaper_sleeping;
+    uint64_t reaper_until_ns; /* while it sleeps; UINT64_MAX: until it is woken */
+    uint64_t wake_count;
+    mbr_condition reaper_wake;
+    pthread_t reaper;
+};
+
+/* ---- context.c ---- */
+uint32_t mbr_context_state_now(const mbr_context *context);
+bool mbr_context_is_lost(const mbr_context *context);
+void mbr_context_enter_locked(mbr_context *context) MBR_REQUIRES(&context->lock);
+void mbr_context_leave_locked(mbr_context *context) MBR_REQUIRES(&context->lock);
+void mbr_context_notify_locked(mbr_context *context) MBR_REQUIRES(&context->lock);
+/* Waits for a change by another thread, at most until until_ns of the context's clock and at most
+ * MBR_REAPER_BACKOFF_MAX_NS: the caller looks again. Drops the lock. */
+void mbr_context_await_locked(mbr_context *context, uint64_t until_ns) MBR_REQUIRES(&context->lock);
+uint64_t mbr_context_real_ns(const mbr_context *context, uint64_t until_ns);
+/* Waits for the right to signal; false when the deadline has passed. Drops the lock. */
+bool mbr_context_claim_signalling_locked(mbr_context *context, uint64_t deadline_ns)
+    MBR_REQUIRES(&context->lock);
+void mbr_context_consider_termination_locked(mbr_context *context) MBR_REQUIRES(&context->lock);
+/* Ends the context and moves every entry that waits for a value to `lost`. */
+void mbr_context_mark_lost_locked(mbr_context *context) MBR_REQUIRES(&context->lock);
+
+/* ---- lines.c ---- */
+mbr_line *mbr_context_find_line_locked(mbr_context *context, uint64_t stream_id)
+    MBR_REQUIRES(&context->lock);
+void mbr_line_set_state(mbr_line *line, uint32_t from, uint32_t to);
+/* A claimed place in the state opening, with its ids. */
+mbr_status mbr_context_claim_line_locked(mbr_context *context, mbr_native native, mbr_line **line,
+    mbr_error *error) MBR_REQUIRES(&context->lock);
+void mbr_context_free_line_locked(mbr_context *context, mbr_line *line)
+    MBR_REQUIRES(&context->lock);
+void mbr_context_hold_line_locked(mbr_context *context, mbr_line *line)
+    MBR_REQUIRES(&context->lock);
+void mbr_context_drop_line_locked(mbr_context *context, mbr_line *line)
+    MBR_REQUIRES(&context->lock);
+/* A detached line that nothing refers to goes to `closing`. */
+void mbr_context_consider_closing_locked(mbr_context *context, mbr_line *line)
+    MBR_REQUIRES(&context->lock);
+/* Closes the lines in `closing`. Drops the lock. */
+void mbr_context_close_lines_locked(mbr_context *context) MBR_REQUIRES(&context->lock);
+void mbr_context_finish_lines(mbr_context *context); /* at the end: closes and frees all of them */
+
+/* ---- queue.c ---- */
+void mbr_context_seal_locked(mbr_context *context) MBR_REQUIRES(&context->lock);
+/* The line has reached `value`: its marks up to it are done. */
+void mbr_context_reach_locked(mbr_context *context, mbr_line *line, uint64_t value)
+    MBR_REQUIRES(&context->lock);
+void mbr_context_lose_entries_locked(mbr_context *context) MBR_REQUIRES(&context->lock);
+void mbr_entry_list_append(mbr_entry_list *list, mbr_deferred *entry);
+mbr_deferred *mbr_entry_list_pop(mbr_entry_list *list);
+
+/* ---- signal.c ---- */
+/* One signal for each line that is dirty now. The caller has set `signalling`; it is cleared here.
+ * Drops the lock. */
+void mbr_context_signal_locked(mbr_context *context) MBR_REQUIRES(&context->lock);
+/* Asks each waiting line for its value, unless another thread does. Drops the lock. */
+void mbr_context_ask_locked(mbr_context *context) MBR_REQUIRES(&context->lock);
+/* Whether a signal's answer is good: MBR_CONTRACT_BROKEN where the value does not rise. */
+mbr_status mbr_context_judge_value_locked(mbr_context *context, mbr_line *line, mbr_status status,
+    uint64_t value) MBR_REQUIRES(&context->lock);
+
+/* ---- reap.c ---- */
+/* Seals (if due, or `now`), signals, asks, settles, closes lines. Drops the lock. */
+uint64_t mbr_context_pass_locked(mbr_context *context, bool now) MBR_REQUIRES(&context->lock);
+uint64_t mbr_context_settle_locked(mbr_context *context) MBR_REQUIRES(&context->lock);
+
+/* ---- reaper.c ---- */
+mbr_status mbr_context_start_reaper(mbr_context *context, mbr_error *error);
+void mbr_context_stop_reaper(mbr_context *context);
+/* Wakes the reaper if it sleeps past until_ns. */
+void mbr_context_poke_reaper_locked(mbr_context *context, uint64_t until_ns)
+    MBR_REQUIRES(&context->lock);
+
+/* ---- slot.c: every call into the tables, with no lock held ---- */
+mbr_status mbr_slot_line_open(
+    mbr_context *context, uint64_t line_id, mbr_native native, mbr_error *error);
+mbr_status mbr_slot_line_close(mbr_context *context, uint64_t line_id);
+mbr_status mbr_slot_signal(
+    mbr_context *context, uint64_t line_id, uint64_t *value, mbr_error *error);
+mbr_status mbr_slot_reached(mbr_context *context, uint64_t line_id, uint64_t *value);
+mbr_status mbr_slot_wait(
+    mbr_context *context, uint64_t line_id, uint64_t value, uint64_t deadline_ns, mbr_error *error);
+mbr_status mbr_slot_fill(mbr_context *context, mbr_native native, uint64_t address, uint8_t value,
+    uint64_t bytes, mbr_error *error);
+mbr_status mbr_slot_copy(mbr_context *context, mbr_native native, uint64_t to_address,
+    uint64_t from_address, uint64_t bytes, mbr_error *error);
+
+#endif

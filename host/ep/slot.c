@@ -1,0 +1,103 @@
+/* Responsible for every call into an EP's tables: requests, outcomes, and the pairs of status and
+ * state that the contract allows. An answer outside the contract is MBR_CONTRACT_BROKEN and
+ * counted. Never holds a lock around a call, and decides nothing from an answer. */
+#include "host/ep/internal.h"
+
+static mbr_status broken(mbr_context *context)
+{
+    atomic_fetch_add(&context->violation_count, 1);
+    return MBR_CONTRACT_BROKEN;
+}
+
+/* A mutating slot says DONE exactly with MBR_OK. A failure that claims otherwise stays that
+ * failure: nothing is built on what it may have left. */
+static mbr_status judge(mbr_context *context, mbr_status status, const mbr_outcome *outcome)
+{
+    if (status == MBR_OK)
+        return outcome->state == MBR_STATE_DONE ? MBR_OK : broken(context);
+    if (outcome->state == MBR_STATE_DONE || outcome->state > MBR_STATE_QUARANTINED)
+        (void)broken(context);
+    return status;
+}
+
+mbr_status mbr_slot_line_open(
+    mbr_context *context, uint64_t line_id, mbr_native native, mbr_error *error)
+{
+    mbr_line_open_request request = {
+        MBR_SIZED(mbr_line_open_request), .line_id = line_id, .stream = native};
+    mbr_outcome outcome = {MBR_SIZED(mbr_outcome)};
+    mbr_lock_assert_none_held();
+    mbr_status status = context->order.line_open(context->instance, &request, &outcome, error);
+    return judge(context, status, &outcome);
+}
+
+mbr_status mbr_slot_line_close(mbr_context *context, uint64_t line_id)
+{
+    mbr_line_request request = {MBR_SIZED(mbr_line_request), .line_id = line_id};
+    mbr_outcome outcome = {MBR_SIZED(mbr_outcome)};
+    mbr_lock_assert_none_held();
+    mbr_status status = context->order.line_close(context->instance, &request, &outcome, NULL);
+    return judge(context, status, &outcome);
+}
+
+mbr_status mbr_slot_signal(
+    mbr_context *context, uint64_t line_id, uint64_t *value, mbr_error *error)
+{
+    *value = 0;
+    mbr_line_request request = {MBR_SIZED(mbr_line_request), .line_id = line_id};
+    mbr_outcome outcome = {MBR_SIZED(mbr_outcome)};
+    mbr_lock_assert_none_held();
+    mbr_status status = context->order.signal(context->instance, &request, &outcome, error);
+    status = judge(context, status, &outcome);
+    if (status == MBR_OK)
+        *value = outcome.value;
+    return status;
+}
+
+mbr_status mbr_slot_reached(mbr_context *context, uint64_t line_id, uint64_t *value)
+{
+    *value = 0;
+    mbr_line_request request = {MBR_SIZED(mbr_line_request), .line_id = line_id};
+    mbr_outcome outcome = {MBR_SIZED(mbr_outcome)};
+    mbr_lock_assert_none_held();
+    mbr_status status = context->order.reached(context->instance, &request, &outcome, NULL);
+    if (status == MBR_OK)
+        *value = outcome.value;
+    return status;
+}
+
+mbr_status mbr_slot_wait(
+    mbr_context *context, uint64_t line_id, uint64_t value, uint64_t deadline_ns, mbr_error *error)
+{
+    mbr_line_wait_request request = {MBR_SIZED(mbr_line_wait_request), .line_id = line_id,
+        .value = value, .deadline_ns = deadline_ns};
+    mbr_outcome outcome = {MBR_SIZED(mbr_outcome)};
+    mbr_lock_assert_none_held();
+    mbr_status status = context->order.wait(context->instance, &request, &outcome, error);
+    /* A wait that gives up early would make its caller spin. */
+    if (status == MBR_TIMED_OUT && mbr_clock_now(context->clock) < deadline_ns)
+        return broken(context);
+    return status;
+}
+
+mbr_status mbr_slot_fill(mbr_context *context, mbr_native native, uint64_t address, uint8_t value,
+    uint64_t bytes, mbr_error *error)
+{
+    mbr_fill_request request = {MBR_SIZED(mbr_fill_request), .pattern = value, .stream = native,
+        .address = address, .bytes = bytes};
+    mbr_outcome outcome = {MBR_SIZED(mbr_outcome)};
+    mbr_lock_assert_none_held();
+    mbr_status status = context->transfer.fill(context->instance, &request, &outcome, error);
+    return judge(context, status, &outcome);
+}
+
+mbr_status mbr_slot_copy(mbr_context *context, mbr_native native, uint64_t to_address,
+    uint64_t from_address, uint64_t bytes, mbr_error *error)
+{
+    mbr_copy_request request = {MBR_SIZED(mbr_copy_request), .stream = native,
+        .to_address = to_address, .from_address = from_address, .bytes = bytes};
+    mbr_outcome outcome = {MBR_SIZED(mbr_outcome)};
+    mbr_lock_assert_none_held();
+    mbr_status status = context->transfer.copy(context->instance, &request, &outcome, error);
+    return judge(context, status, &outcome);
+}

@@ -1,0 +1,271 @@
+/* Responsible for what a caller does with a stream: attach, detach, synchronize, fill and copy.
+ * Never settles an entry. */
+#include "host/ep/internal.h"
+#include "host/ep/refuse.h"
+
+#include <inttypes.h>
+
+static mbr_status unknown(const mbr_context *context, uint64_t stream_id, mbr_error *error)
+{
+    return mbr_ep_refuse(error, MBR_UNKNOWN_OBJECT, 1,
+        "EP %s has no attached stream with the id %" PRIu64, context->name, stream_id);
+}
+
+/* Whether a call may go to the device at all. */
+static mbr_status check_alive(const mbr_context *context, mbr_error *error)
+{
+    switch (mbr_context_state_now(context)) {
+    case MBR_CONTEXT_LOST:
+        return mbr_ep_refuse(
+            error, MBR_DEVICE_LOST, 0, "the device of EP %s is lost", context->name);
+    case MBR_CONTEXT_TERMINATED:
+        return mbr_ep_refuse(error, MBR_BUSY, 0, "EP %s is terminated", context->name);
+    default:
+        return MBR_OK;
+    }
+}
+
+/* ---- Attach and detach --------------------------------------------------------------------- */
+
+static mbr_status check_active(const mbr_context *context, mbr_error *error)
+{
+    if (mbr_context_state_now(context) == MBR_CONTEXT_RETIRING)
+        return mbr_ep_refuse(
+            error, MBR_BUSY, 0, "EP %s is retiring and takes no stream", context->name);
+    return check_alive(context, error);
+}
+
+/* The line is open in the plugin: publishes it, or takes it back if the context ended meanwhile. */
+static mbr_status publish_line_locked(mbr_context *context, mbr_line *line, mbr_error *error)
+    MBR_REQUIRES(&context->lock)
+{
+    context->line_count++;
+    mbr_status status = check_active(context, error);
+    if (status == MBR_OK) {
+        mbr_line_set_state(line, MBR_LINE_OPENING, MBR_LINE_ATTACHED);
+        context->stream_count++;
+    } else {
+        mbr_line_set_state(line, MBR_LINE_OPENING, MBR_LINE_DETACHED);
+        mbr_context_consider_closing_locked(context, line);
+    }
+    return status;
+}
+
+static mbr_status attach_locked(mbr_context *context, mbr_native native, uint64_t *stream_id,
+    mbr_error *error) MBR_REQUIRES(&context->lock)
+{
+    mbr_line *line;
+    mbr_status status = check_active(context, error);
+    if (status == MBR_OK)
+        status = mbr_context_claim_line_locked(context, native, &line, error);
+    if (status != MBR_OK)
+        return status;
+    mbr_lock_drop(&context->lock);
+    status = mbr_slot_line_open(context, line->line_id, native, error);
+    mbr_lock_take(&context->lock);
+    if (status != MBR_OK) {
+        mbr_context_free_line_locked(context, line);
+        if (MBR_STATUS_CLASS(status) == MBR_CLASS_LOST)
+            mbr_context_mark_lost_locked(context);
+        return status;
+    }
+    status = publish_line_locked(context, line, error);
+    if (status == MBR_OK)
+        *stream_id = line->stream_id;
+    return status;
+}
+
+mbr_status mbr_context_attach_stream(
+    mbr_context *context, mbr_native native, uint64_t *stream_id, mbr_error *error)
+{
+    *stream_id = 0;
+    mbr_lock_take(&context->lock);
+    mbr_context_enter_locked(context);
+    mbr_status status = attach_locked(context, native, stream_id, error);
+    mbr_context_close_lines_locked(context);
+    mbr_context_leave_locked(context);
+    mbr_lock_drop(&context->lock);
+    return status;
+}
+
+static bool wants_signal(const mbr_line *line)
+{
+    return line->open_mark != NULL || !STAILQ_EMPTY(&line->unsignalled) ||
+        !STAILQ_EMPTY(&line->inflight);
+}
+
+/* Signals what is queued behind the stream, while there still is a stream to signal on. */
+static mbr_status cover_locked(mbr_context *context, uint64_t stream_id, mbr_error *error)
+    MBR_REQUIRES(&context->lock)
+{
+    for (;;) {
+        mbr_line *line = mbr_context_find_line_locked(context, stream_id);
+        if (line == NULL)
+            return unknown(context, stream_id, error);
+        if (!wants_signal(line))
+            return MBR_OK;
+        if (context->signalling) {
+            mbr_context_await_locked(context, UINT64_MAX);
+            continue;
+        }
+        if (line->open_mark != NULL)
+            mbr_context_seal_locked(context);
+        line->failure = MBR_OK;
+        context->signalling = true;
+        mbr_context_signal_locked(context);
+        if (!mbr_context_is_lost(context) && line->failure != MBR_OK)
+            return mbr_ep_refuse(error, line->failure, 1,
+                "EP %s: stream %" PRIu64 " has releases queued and its signal failed with %" PRId32
+                "; it stays attached",
+                context->name, stream_id, line->failure);
+    }
+}
+
+static mbr_status detach_locked(mbr_context *context, uint64_t stream_id, mbr_error *error)
+    MBR_REQUIRES(&context->lock)
+{
+    mbr_status status = cover_locked(context, stream_id, error);
+    if (status != MBR_OK)
+        return status;
+    mbr_line *line = mbr_context_find_line_locked(context, stream_id);
+    mbr_line_set_state(line, MBR_LINE_ATTACHED, MBR_LINE_DETACHED);
+    context->stream_count--;
+    mbr_context_consider_closing_locked(context, line);
+    mbr_context_close_lines_locked(context);
+    return MBR_OK;
+}
+
+mbr_status mbr_context_detach_stream(mbr_context *context, uint64_t stream_id, mbr_error *error)
+{
+    mbr_lock_take(&context->lock);
+    mbr_context_enter_locked(context);
+    mbr_status status = detach_locked(context, stream_id, error);
+    mbr_context_leave_locked(context);
+    mbr_lock_drop(&context->lock);
+    return status;
+}
+
+bool mbr_context_knows_stream(mbr_context *context, uint64_t stream_id)
+{
+    mbr_lock_take(&context->lock);
+    bool known = mbr_context_find_line_locked(context, stream_id) != NULL;
+    mbr_lock_drop(&context->lock);
+    return known;
+}
+
+/* ---- Synchronize --------------------------------------------------------------------------- */
+
+/* A signal of its own behind everything submitted so far. The line is held with MBR_OK. */
+static mbr_status signal_now_locked(mbr_context *context, uint64_t stream_id, uint64_t deadline_ns,
+    mbr_line **held, uint64_t *value, mbr_error *error) MBR_REQUIRES(&context->lock)
+{
+    *held = NULL;
+    *value = 0;
+    if (!mbr_context_claim_signalling_locked(context, deadline_ns))
+        return mbr_ep_refuse(error, MBR_TIMED_OUT, 2,
+            "EP %s: another thread signalled until %" PRIu64 " ns", context->name, deadline_ns);
+    mbr_status status = check_alive(context, error);
+    mbr_line *line = mbr_context_find_line_locked(context, stream_id);
+    if (status == MBR_OK && line == NULL)
+        status = unknown(context, stream_id, error);
+    if (status == MBR_OK) {
+        mbr_context_hold_line_locked(context, line);
+        mbr_lock_drop(&context->lock);
+        status = mbr_slot_signal(context, line->line_id, value, error);
+        mbr_lock_take(&context->lock);
+        status = mbr_context_judge_value_locked(context, line, status, *value);
+        if (status == MBR_OK)
+            *held = line;
+        else
+            mbr_context_drop_line_locked(context, line);
+    }
+    context->signalling = false;
+    mbr_context_notify_locked(context);
+    return status;
+}
+
+static mbr_status synchronize_locked(mbr_context *context, uint64_t stream_id, uint64_t deadline_ns,
+    mbr_error *error) MBR_REQUIRES(&context->lock)
+{
+    mbr_line *line;
+    uint64_t value;
+    mbr_status status = signal_now_locked(context, stream_id, deadline_ns, &line, &value, error);
+    if (status == MBR_OK) {
+        uint64_t line_id = line->line_id;
+        mbr_lock_drop(&context->lock);
+        status = mbr_slot_wait(context, line_id, value, deadline_ns, error);
+        mbr_lock_take(&context->lock);
+        if (status == MBR_OK && !mbr_context_is_lost(context))
+            mbr_context_reach_locked(context, line, value);
+        mbr_context_drop_line_locked(context, line);
+    }
+    if (MBR_STATUS_CLASS(status) == MBR_CLASS_LOST)
+        mbr_context_mark_lost_locked(context);
+    return status;
+}
+
+mbr_status mbr_context_synchronize(
+    mbr_context *context, uint64_t stream_id, uint64_t deadline_ns, mbr_error *error)
+{
+    mbr_lock_take(&context->lock);
+    mbr_context_enter_locked(context);
+    mbr_status status = synchronize_locked(context, stream_id, deadline_ns, error);
+    mbr_context_close_lines_locked(context);
+    mbr_context_leave_locked(context);
+    mbr_lock_drop(&context->lock);
+    return status;
+}
+
+/* ---- Transfer ------------------------------------------------------------------------------ */
+
+/* The native stream for a transfer, with the call counted as inside; or a refusal. */
+static mbr_status begin_transfer(
+    mbr_context *context, uint64_t stream_id, mbr_native *native, mbr_error *error)
+{
+    *native = (mbr_native){0};
+    if (!context->has_transfer)
+        return mbr_ep_refuse(error, MBR_UNSUPPORTED, 0,
+            "EP %s has no transfer table: nothing can be filled or copied", context->name);
+    mbr_lock_take(&context->lock);
+    mbr_status status = check_alive(context, error);
+    mbr_line *line = mbr_context_find_line_locked(context, stream_id);
+    if (status == MBR_OK && line == NULL)
+        status = unknown(context, stream_id, error);
+    if (status == MBR_OK) {
+        *native = line->native;
+        mbr_context_enter_locked(context);
+    }
+    mbr_lock_drop(&context->lock);
+    return status;
+}
+
+static mbr_status end_transfer(mbr_context *context, mbr_status status)
+{
+    mbr_lock_take(&context->lock);
+    if (MBR_STATUS_CLASS(status) == MBR_CLASS_LOST)
+        mbr_context_mark_lost_locked(context);
+    mbr_context_leave_locked(context);
+    mbr_lock_drop(&context->lock);
+    return status;
+}
+
+mbr_status mbr_context_fill(mbr_context *context, uint64_t stream_id, uint64_t address,
+    uint8_t value, uint64_t bytes, mbr_error *error)
+{
+    mbr_native native;
+    mbr_status status = begin_transfer(context, stream_id, &native, error);
+    if (status != MBR_OK)
+        return status;
+    return end_transfer(context, mbr_slot_fill(context, native, address, value, bytes, error));
+}
+
+mbr_status mbr_context_copy(mbr_context *context, uint64_t stream_id, uint64_t to_address,
+    uint64_t from_address, uint64_t bytes, mbr_error *error)
+{
+    mbr_native native;
+    mbr_status status = begin_transfer(context, stream_id, &native, error);
+    if (status != MBR_OK)
+        return status;
+    return end_transfer(
+        context, mbr_slot_copy(context, native, to_address, from_address, bytes, error));
+}
