@@ -219,8 +219,7 @@ static void take_options(mbr_context *context, const mbr_context_options *option
     context->queue_bytes = options->queue_bytes;
     context->clock = options->clock != NULL ? options->clock : &mbr_clock_monotonic;
     context->threads = options->threads != NULL ? options->threads : &mbr_threads_system;
-    context->last_line_id =
-        options->last_line_id != NULL ? options->last_line_id : &context->own_last_line_id;
+    context->first_stream_id = options->first_stream_id != 0 ? options->first_stream_id : 1;
 }
 
 static void init(mbr_context *context)

@@ -74,8 +74,7 @@ extern const mbr_state_table mbr_context_table;
 struct mbr_line {
     _Atomic uint32_t state;
     uint32_t user_count; /* calls that use it with the lock dropped */
-    uint64_t stream_id;
-    uint64_t line_id;
+    uint64_t id;         /* of the stream for our callers, of the line for the tables */
     mbr_native native;
     uint64_t signalled;
     uint64_t reached;
@@ -108,8 +107,6 @@ struct mbr_context {
     const mbr_heap *heap;
     const mbr_clock *clock;
     const mbr_threads *threads;
-    uint64_t *last_line_id;
-    uint64_t own_last_line_id;
     _Atomic uint64_t life;
     _Atomic uint64_t violation_count;
 
@@ -122,7 +119,8 @@ struct mbr_context {
     bool settling;
     pthread_t settler;
 
-    mbr_line *lines[MBR_CONTEXT_STREAM_COUNT]; /* by place; stream_id = serial * COUNT + place */
+    mbr_line *lines[MBR_CONTEXT_STREAM_COUNT]; /* stream_id = first + serial * COUNT + place */
+    uint64_t first_stream_id;
     uint32_t place_count;
     uint64_t stream_serial;
     uint64_t stream_count;

@@ -24,8 +24,9 @@ void mbr_line_set_state(mbr_line *line, uint32_t from, uint32_t to)
 
 mbr_line *mbr_context_find_line_locked(mbr_context *context, uint64_t stream_id)
 {
-    mbr_line *line = context->lines[stream_id % MBR_CONTEXT_STREAM_COUNT];
-    if (line == NULL || line->stream_id != stream_id ||
+    uint64_t place = (stream_id - context->first_stream_id) % MBR_CONTEXT_STREAM_COUNT;
+    mbr_line *line = context->lines[place];
+    if (line == NULL || line->id != stream_id ||
         atomic_load_explicit(&line->state, memory_order_relaxed) != MBR_LINE_ATTACHED)
         return NULL;
     return line;
@@ -46,7 +47,7 @@ static mbr_line *take_place_locked(mbr_context *context) MBR_REQUIRES(&context->
     STAILQ_INIT(&line->unsignalled);
     STAILQ_INIT(&line->inflight);
     STAILQ_INIT(&line->pending);
-    line->stream_id = context->place_count; /* serial 0: names no stream, holds the place */
+    line->id = context->first_stream_id + context->place_count; /* holds the place */
     context->lines[context->place_count] = line;
     context->place_count++;
     return line;
@@ -63,10 +64,10 @@ mbr_status mbr_context_claim_line_locked(
     mbr_line *claimed = take_place_locked(context);
     if (claimed == NULL)
         return mbr_ep_refuse(error, MBR_OUT_OF_HOST_MEMORY, 0, "no memory for a stream's line");
-    uint64_t place = claimed->stream_id % MBR_CONTEXT_STREAM_COUNT;
+    uint64_t first = context->first_stream_id;
+    uint64_t place = (claimed->id - first) % MBR_CONTEXT_STREAM_COUNT;
+    claimed->id = first + context->stream_serial * MBR_CONTEXT_STREAM_COUNT + place;
     context->stream_serial++;
-    claimed->stream_id = context->stream_serial * MBR_CONTEXT_STREAM_COUNT + place;
-    claimed->line_id = __atomic_add_fetch(context->last_line_id, 1, __ATOMIC_RELAXED);
     claimed->native = native;
     claimed->signalled = 0;
     claimed->reached = 0;
@@ -109,7 +110,7 @@ void mbr_context_consider_closing_locked(mbr_context *context, mbr_line *line)
 static void close_one_locked(mbr_context *context, mbr_line *line) MBR_REQUIRES(&context->lock)
 {
     mbr_lock_drop(&context->lock);
-    mbr_status status = mbr_slot_line_close(context, line->line_id);
+    mbr_status status = mbr_slot_line_close(context, line->id);
     mbr_lock_take(&context->lock);
     if (status == MBR_OK)
         context->line_count--;

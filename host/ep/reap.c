@@ -183,7 +183,7 @@ static mbr_status await_line_locked(mbr_context *context, mbr_line *line, const 
     mbr_context_hold_line_locked(context, line);
     mbr_lock_drop(&context->lock);
     mbr_status status =
-        mbr_slot_wait(context, line->line_id, value, mbr_min(slice_ns, wanted->deadline_ns), error);
+        mbr_slot_wait(context, line->id, value, mbr_min(slice_ns, wanted->deadline_ns), error);
     mbr_lock_take(&context->lock);
     if (mbr_context_is_lost(context))
         status = MBR_OK; /* meanwhile: everything is ready or lost */
@@ -214,7 +214,7 @@ static mbr_status await_others_locked(mbr_context *context, drain *wanted, mbr_e
             return mbr_ep_refuse(error, line->failure, 0,
                 "EP %s: the signal of line %" PRIu64 " failed with %" PRId32
                 "; its releases stay queued",
-                context->name, line->line_id, line->failure);
+                context->name, line->id, line->failure);
     }
     uint64_t until_ns = mbr_clock_now(context->clock) + wanted->backoff_ns;
     mbr_context_await_locked(context, mbr_min(until_ns, wanted->deadline_ns));

@@ -52,7 +52,7 @@ static void signal_line_locked(mbr_context *context, mbr_line *line) MBR_REQUIRE
     STAILQ_CONCAT(&line->inflight, &line->unsignalled);
     mbr_context_hold_line_locked(context, line);
     mbr_lock_drop(&context->lock);
-    mbr_status status = mbr_slot_signal(context, line->line_id, &value, NULL);
+    mbr_status status = mbr_slot_signal(context, line->id, &value, NULL);
     mbr_lock_take(&context->lock);
     mbr_context_drop_line_locked(context, line);
     if (mbr_context_is_lost(context))
@@ -95,7 +95,7 @@ static void ask_line_locked(mbr_context *context, mbr_line *line) MBR_REQUIRES(&
     uint64_t value;
     mbr_context_hold_line_locked(context, line);
     mbr_lock_drop(&context->lock);
-    mbr_status status = mbr_slot_reached(context, line->line_id, &value);
+    mbr_status status = mbr_slot_reached(context, line->id, &value);
     mbr_lock_take(&context->lock);
     if (!mbr_context_is_lost(context)) {
         if (status == MBR_OK)

@@ -61,7 +61,7 @@ static mbr_status attach_locked(mbr_context *context, mbr_native native, uint64_
     if (status != MBR_OK)
         return status;
     mbr_lock_drop(&context->lock);
-    status = mbr_slot_line_open(context, line->line_id, native, error);
+    status = mbr_slot_line_open(context, line->id, native, error);
     mbr_lock_take(&context->lock);
     if (status != MBR_OK) {
         mbr_context_free_line_locked(context, line);
@@ -71,7 +71,7 @@ static mbr_status attach_locked(mbr_context *context, mbr_native native, uint64_
     }
     status = publish_line_locked(context, line, error);
     if (status == MBR_OK)
-        *stream_id = line->stream_id;
+        *stream_id = line->id;
     return status;
 }
 
@@ -171,7 +171,7 @@ static mbr_status signal_now_locked(mbr_context *context, uint64_t stream_id, ui
     if (status == MBR_OK) {
         mbr_context_hold_line_locked(context, line);
         mbr_lock_drop(&context->lock);
-        status = mbr_slot_signal(context, line->line_id, value, error);
+        status = mbr_slot_signal(context, line->id, value, error);
         mbr_lock_take(&context->lock);
         status = mbr_context_judge_value_locked(context, line, status, *value);
         if (status == MBR_OK)
@@ -191,7 +191,7 @@ static mbr_status synchronize_locked(mbr_context *context, uint64_t stream_id, u
     uint64_t value;
     mbr_status status = signal_now_locked(context, stream_id, deadline_ns, &line, &value, error);
     if (status == MBR_OK) {
-        uint64_t line_id = line->line_id;
+        uint64_t line_id = line->id;
         mbr_lock_drop(&context->lock);
         status = mbr_slot_wait(context, line_id, value, deadline_ns, error);
         mbr_lock_take(&context->lock);
