@@ -15,11 +15,25 @@ static int take_segments(struct dl_phdr_info *info, size_t bytes, void *context)
 {
     mbr_image *image = context;
     (void)bytes;
-    if (info->dlpi_addr != image->base || strcmp(info->dlpi_name, image->name) != 0)
+    if (info->dlpi_addr != image->base)
         return 0;
-    image->segments = info->dlpi_phdr;
-    image->segment_count = info->dlpi_phnum;
+    mbr_image found = *image;
+    found.segments = info->dlpi_phdr;
+    found.segment_count = info->dlpi_phnum;
+    if (!mbr_image_holds(&found, image->dynamic, sizeof(Elf64_Dyn)))
+        return 0; /* another object of the same base, such as the executable's 0 */
+    *image = found;
     return 1;
+}
+
+/* The linker's record may have been made by another thread that opened the same file. The linker's
+ * own lock orders that before dlopen returned here, which ThreadSanitizer cannot see. */
+__attribute__((noinline, no_sanitize("thread"))) static void read_record(
+    const struct link_map *map, mbr_image *image)
+{
+    image->link_map = map;
+    image->base = map->l_addr;
+    image->dynamic = map->l_ld;
 }
 
 bool mbr_image_find(void *handle, mbr_image *image)
@@ -28,9 +42,7 @@ bool mbr_image_find(void *handle, mbr_image *image)
     *image = (mbr_image){0};
     if (dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0 || map == NULL)
         return false;
-    image->link_map = map;
-    image->name = map->l_name;
-    image->base = map->l_addr;
+    read_record(map, image);
     return dl_iterate_phdr(take_segments, image) == 1;
 }
 
@@ -108,38 +120,45 @@ static uintptr_t first_byte(const mbr_image *image)
     return 0;
 }
 
-static bool is_note_equal(const mbr_image *image, const mbr_elf *elf, const Elf64_Phdr *segment)
+/* A segment holds all constants of the plugin with what lies between them, where AddressSanitizer
+ * keeps poisoned bytes in a plugin that is built with it. */
+__attribute__((noinline, no_sanitize("address"))) static bool are_equal(
+    const char *a, const char *b, uint64_t bytes)
+{
+    for (uint64_t i = 0; i < bytes; i++)
+        if (a[i] != b[i])
+            return false;
+    return true;
+}
+
+static bool is_segment_equal(const mbr_image *image, const mbr_elf *elf, const Elf64_Phdr *segment)
 {
     const char *memory = (const char *)(image->base + segment->p_vaddr);
-    uint64_t bytes = segment->p_filesz;
-    if (bytes > MBR_ELF_NOTE_BYTES_MAX || !mbr_image_holds(image, memory, bytes))
-        return false;
-    for (uint64_t done = 0; done < bytes;) {
-        char file[256];
-        uint64_t now = mbr_min(bytes - done, sizeof file);
+    for (uint64_t done = 0; done < segment->p_filesz;) {
+        char file[4096];
+        uint64_t now = mbr_min(segment->p_filesz - done, sizeof file);
         if (!mbr_elf_read_at(elf, segment->p_vaddr + done, file, now) ||
-            memcmp(file, memory + done, now) != 0)
+            !are_equal(file, memory + done, now))
             return false;
         done += now;
     }
     return true;
 }
 
-bool mbr_image_has_notes_of(const mbr_image *image, const mbr_elf *elf)
+bool mbr_image_has_code_of(const mbr_image *image, const mbr_elf *elf)
 {
     if (image->segment_count != elf->segment_count)
         return false;
-    bool has_note = false;
     for (uint32_t i = 0; i < elf->segment_count; i++) {
-        if (memcmp(&image->segments[i], &elf->segments[i], sizeof(Elf64_Phdr)) != 0)
+        const Elf64_Phdr *segment = &elf->segments[i];
+        if (memcmp(&image->segments[i], segment, sizeof *segment) != 0)
             return false;
-        if (elf->segments[i].p_type != PT_NOTE)
-            continue;
-        if (!is_note_equal(image, elf, &elf->segments[i]))
+        bool is_constant = segment->p_type == PT_LOAD && (segment->p_flags & PF_R) != 0 &&
+            (segment->p_flags & PF_W) == 0;
+        if (is_constant && !is_segment_equal(image, elf, segment))
             return false;
-        has_note = true;
     }
-    return has_note;
+    return true;
 }
 
 bool mbr_image_is_file(const mbr_image *image, const mbr_judged *judged)
@@ -149,6 +168,6 @@ bool mbr_image_is_file(const mbr_image *image, const mbr_judged *judged)
         mapped.inode == judged->stat.st_ino)
         return true;
     struct stat now;
-    return stat(image->name, &now) == 0 && now.st_dev == judged->stat.st_dev &&
-        now.st_ino == judged->stat.st_ino && mbr_image_has_notes_of(image, &judged->elf);
+    return stat(judged->resolved, &now) == 0 && now.st_dev == judged->stat.st_dev &&
+        now.st_ino == judged->stat.st_ino && mbr_image_has_code_of(image, &judged->elf);
 }

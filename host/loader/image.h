@@ -7,8 +7,8 @@
 /* One mapped object. */
 typedef struct mbr_image {
     const void *link_map; /* the linker's own record, compared by identity */
-    const char *name;     /* the linker's */
     uintptr_t base;       /* what its addresses are relative to */
+    const void *dynamic;  /* its dynamic table */
     const Elf64_Phdr *segments;
     uint32_t segment_count;
 } mbr_image;
@@ -17,11 +17,11 @@ typedef struct mbr_image {
 bool mbr_image_find(void *handle, mbr_image *image);
 
 /* Whether the object is the judged file: by device and inode of the mapping; where an overlay file
- * system makes those differ, by the path's identity and the notes in memory (build id included). */
+ * system makes those differ, by the path's identity and all constant bytes in memory. */
 bool mbr_image_is_file(const mbr_image *image, const mbr_judged *judged);
 
-/* Whether the notes in memory equal those of the judged file, byte for byte. */
-bool mbr_image_has_notes_of(const mbr_image *image, const mbr_elf *elf);
+/* Whether code, constants and notes in memory (a build id included) equal those of the file. */
+bool mbr_image_has_code_of(const mbr_image *image, const mbr_elf *elf);
 
 /* Whether [address, address + bytes) lies in one readable segment of the object. */
 bool mbr_image_holds(const mbr_image *image, const void *address, uint64_t bytes);

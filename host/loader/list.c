@@ -50,20 +50,22 @@ static bool looks_like_plugin(const char *file)
         strcmp(file + length - 3, ".so") == 0;
 }
 
-static bool is_known(const listing *list, const char *path)
+/* Among the first `count`: those of earlier folders. */
+static bool is_known(const listing *list, uint32_t count, const char *path)
 {
-    for (uint32_t i = 0; i < list->count; i++)
+    for (uint32_t i = 0; i < count; i++)
         if (strcmp(list->items[i].path, path) == 0)
             return true;
     return false;
 }
 
 /* A path that fits, and that no earlier folder of the same spelling brought. */
-static mbr_status add_file(listing *list, const char *folder, const char *file, mbr_error *error)
+static mbr_status add_file(
+    listing *list, uint32_t first, const char *folder, const char *file, mbr_error *error)
 {
     char path[MBR_LOADER_PATH_BYTES];
     int length = snprintf(path, sizeof path, "%s/%s", folder, file);
-    if (length < 0 || (size_t)length >= sizeof path || is_known(list, path))
+    if (length < 0 || (size_t)length >= sizeof path || is_known(list, first, path))
         return MBR_OK;
     mbr_candidate *item;
     mbr_status status = add(list, &item, error);
@@ -130,7 +132,7 @@ static mbr_status list_folder(listing *list, const char *folder, mbr_error *erro
     const struct dirent *entry;
     while (status == MBR_OK && (entry = readdir(stream)) != NULL)
         if (looks_like_plugin(entry->d_name))
-            status = add_file(list, folder, entry->d_name, error);
+            status = add_file(list, first, folder, entry->d_name, error);
     closedir(stream);
     if (status != MBR_OK || list->count == first)
         return status;

@@ -283,7 +283,11 @@ TEST(ElfJudge, SymbolTableUnreadable_Pinned)
 {
     const std::vector<std::function<void(std::string &)>> patches = {
         [](std::string &b) { elf_dynamic(b, DT_GNU_HASH).d_un.d_val = UINT64_MAX; },
-        [](std::string &b) { elf_dynamic(b, DT_GNU_HASH).d_un.d_val = 0; },
+        [](std::string &b) { // no hash table at all; clang writes both kinds
+            elf_dynamic(b, DT_GNU_HASH).d_un.d_val = 0;
+            if (elf_has_dynamic(b, DT_HASH))
+                elf_dynamic(b, DT_HASH).d_un.d_val = 0;
+        },
         [](std::string &b) { elf_dynamic(b, DT_SYMTAB).d_un.d_val = UINT64_MAX - 64; },
         [](std::string &b) { // more buckets than the limit
             *(uint32_t *)elf_at(b, elf_dynamic(b, DT_GNU_HASH).d_un.d_val) = UINT32_MAX;

@@ -235,6 +235,17 @@ TEST(Module, FileReplacedOnDisk_OldCodeIsNotMistakenForIt)
     EXPECT_STREQ(mbr_module_plugin(first.module)->version, "1.2.3");
 }
 
+TEST(Module, FileReplacedByItsCopy_IsTheSameCode)
+{
+    Folder folder;
+    std::string path = folder.put_specimen("good");
+    Opened first(path);
+    folder.put_specimen("good");
+    Opened second(path);
+    EXPECT_EQ(second.status, MBR_OK) << second.error.text;
+    EXPECT_EQ(counts_of(path).entries, 2u);
+}
+
 TEST(Module, FileWrittenWhileLoading_Refused)
 {
     Folder folder;
@@ -246,8 +257,8 @@ TEST(Module, FileWrittenWhileLoading_Refused)
     EXPECT_EQ(mapping_count(path), 0u);
 }
 
-// Where an overlay file system gives a mapping another device or inode, the notes decide.
-TEST(Image, Notes_EqualOnlyForTheSameBuild)
+// Where an overlay file system gives a mapping another device or inode, its constant bytes decide.
+TEST(Image, Code_EqualOnlyForTheSameBuild)
 {
     Folder folder;
     std::string path = folder.put_specimen("good");
@@ -261,24 +272,25 @@ TEST(Image, Notes_EqualOnlyForTheSameBuild)
     auto judged = std::make_unique<mbr_judged>();
     ASSERT_EQ(mbr_judge_open(path.c_str(), true, judged.get(), &candidate), MBR_OK);
     EXPECT_TRUE(mbr_image_is_file(&image, judged.get()));
-    EXPECT_TRUE(mbr_image_has_notes_of(&image, &judged->elf));
-    judged->stat.st_ino++; // as an overlay would tell it
+    EXPECT_TRUE(mbr_image_has_code_of(&image, &judged->elf));
+    judged->stat.st_ino++; // the path leads to another file by now
     EXPECT_FALSE(mbr_image_is_file(&image, judged.get()));
     mbr_judge_close(judged.get());
 
-    const char *const others[] = {"forksafe", "sysv_hash", "other"};
-    for (const char *other : others) {
-        std::string file = folder.put_specimen(other, "x.so");
-        ASSERT_EQ(mbr_judge_open(file.c_str(), true, judged.get(), &candidate), MBR_OK) << other;
-        EXPECT_FALSE(mbr_image_has_notes_of(&image, &judged->elf)) << other;
+    std::string one_byte = built_file("specimen_good.so");
+    replace_text(one_byte, "the driver broke", "the driver brake");
+    const std::string others[] = {folder.put_specimen("forksafe", "a.so"),
+        folder.put_specimen("sysv_hash", "b.so"), folder.put("c.so", one_byte)};
+    for (const std::string &other : others) {
+        ASSERT_EQ(mbr_judge_open(other.c_str(), true, judged.get(), &candidate), MBR_OK) << other;
+        EXPECT_FALSE(mbr_image_has_code_of(&image, &judged->elf)) << other;
         EXPECT_FALSE(mbr_image_is_file(&image, judged.get())) << other;
         mbr_judge_close(judged.get());
     }
-    // A copy is another file with the same notes: the path must still lead to the judged inode.
+    // The same bytes in another inode, as an overlay shows them.
     std::string copy = folder.put_specimen("good", "copy.so");
     ASSERT_EQ(mbr_judge_open(copy.c_str(), true, judged.get(), &candidate), MBR_OK);
-    EXPECT_TRUE(mbr_image_has_notes_of(&image, &judged->elf));
-    EXPECT_FALSE(mbr_image_is_file(&image, judged.get()));
+    EXPECT_TRUE(mbr_image_is_file(&image, judged.get()));
     mbr_judge_close(judged.get());
     dlclose(handle);
 }
