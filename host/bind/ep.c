@@ -250,16 +250,20 @@ free_record:
 
 mbr_status mbr_ep_detach_stream(mbr_manager *manager, mbr_stream_handle stream, mbr_error *error)
 {
-    mbr_stream_record *record = mbr_table_take(&manager->streams, stream.value);
+    mbr_status status;
+    mbr_stream_record *record = mbr_find_stream(manager, stream.value, &status, error);
     if (record == NULL)
-        return mbr_table_explain(&manager->streams, stream.value, error);
-    mbr_status status = mbr_context_detach_stream(record->ep->context, record->stream_id, error);
+        return status;
+    status = mbr_context_detach_stream(record->ep->context, record->stream_id, error);
+    if (status != MBR_OK) /* it stays attached, or another thread was faster */
+        return status;
+    mbr_table_take(&manager->streams, stream.value);
     mbr_await_walks(manager);
     mbr_lock_take(&manager->lock);
     record->ep->stream_count--;
     mbr_lock_drop(&manager->lock);
     mbr_heap_release(&manager->heap, record);
-    return status;
+    return MBR_OK;
 }
 
 mbr_status mbr_stream_id(mbr_manager *manager, const mbr_context *context, mbr_stream_handle stream,

@@ -416,6 +416,13 @@ void FakeMechanism::reset_calls()
     faults_met_ = 0;
 }
 
+void FakeMechanism::forget_all()
+{
+    extents_.clear();
+    reservations_.clear();
+    allocations_.clear();
+}
+
 uint64_t FakeMechanism::owned_locked() const
 {
     uint64_t sum = stranded_;

@@ -62,6 +62,7 @@ class FakeMechanism
     uint64_t calls(Slot slot) const { return calls_[static_cast<int>(slot)]; }
     uint64_t all_calls() const;
     void reset_calls();
+    void forget_all(); /* the device is gone, and everything with it */
     uint64_t faults_met() const { return faults_met_; }
 
     uint64_t owned() const;  /* of live extents and allocations */

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <set>
 
 extern "C" {
 #include "governor/governor.h"
@@ -23,25 +24,29 @@ namespace membrane
 
 constexpr uint64_t kGranule = 4096;
 
-/* A heap that fails its Nth allocation. */
+/* A heap that fails its Nth allocation and knows what lives. */
 struct CountingHeap {
     mbr_heap heap;
     uint64_t allocations = 0;
     uint64_t fail_at = 0; /* 0: never */
-    int64_t live = 0;
+    std::set<void *> live;
 
+    ~CountingHeap()
+    {
+        for (void *memory : live) /* of worlds that leak on purpose */
+            std::free(memory);
+    }
     CountingHeap()
     {
         heap.allocate = [](void *context, size_t bytes) -> void * {
             auto *counts = static_cast<CountingHeap *>(context);
             if (++counts->allocations == counts->fail_at)
                 return nullptr;
-            counts->live++;
-            return std::calloc(1, bytes);
+            return *counts->live.insert(std::calloc(1, bytes)).first;
         };
         heap.release = [](void *context, void *memory) {
             auto *counts = static_cast<CountingHeap *>(context);
-            counts->live -= memory != nullptr;
+            counts->live.erase(memory);
             std::free(memory);
         };
         heap.context = this;
@@ -135,6 +140,9 @@ class World
     mbr_backing_figures kept() const;
     /* Every oracle agrees: governor's audit, backing's audit, the fake's own books, no misuse. */
     ::testing::AssertionResult agree() const;
+
+  private:
+    void end_parts();
 };
 
 } // namespace membrane
