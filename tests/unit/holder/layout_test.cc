@@ -328,7 +328,10 @@ TEST(Layout, Validity_SeesEachBrokenPartOfTheEquation)
         return !mbr_layout_is_valid(&layout);
     };
     EXPECT_TRUE(broken(split, [](mbr_layout &l) { l.span_bytes++; }));
-    EXPECT_TRUE(broken(split, [](mbr_layout &l) { l.span_bytes = kMost + 1; }));
+    EXPECT_TRUE(broken(split, [](mbr_layout &l) {
+        l.fragment_stride_bytes = kMost / 2;
+        l.span_bytes = (l.fragments - 1) * (kMost / 2) + l.max_tokens * l.row_bytes;
+    }));
     EXPECT_TRUE(broken(split, [](mbr_layout &l) { l.fragment_stride_bytes = 1; }));
     EXPECT_TRUE(broken(split, [](mbr_layout &l) { l.row_bytes++; }));
     EXPECT_TRUE(broken(split, [](mbr_layout &l) { l.window_tokens = 1; }));
@@ -340,6 +343,12 @@ TEST(Layout, Validity_SeesEachBrokenPartOfTheEquation)
     EXPECT_TRUE(broken(windowed, [](mbr_layout &l) { l.window_bytes++; }));
     EXPECT_TRUE(broken(windowed, [](mbr_layout &l) { l.window_bytes += 7; }));
     EXPECT_TRUE(broken(windowed, [](mbr_layout &l) { l.window_tokens = 0; }));
+    mbr_layout unpadded = Made(group, {MBR_LAYOUT_WINDOW_MAJOR, 10, 64, 3, 0});
+    ASSERT_EQ(unpadded.window_bytes, 3u * 64);
+    EXPECT_TRUE(broken(unpadded, [](mbr_layout &l) {
+        l.window_bytes += 64;
+        l.span_bytes = 4 * l.window_bytes;
+    }));
 }
 
 } // namespace

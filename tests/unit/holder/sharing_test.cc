@@ -268,6 +268,23 @@ TEST(Sharing, LargerExtent_ReplacesTheGranule)
     EXPECT_NE(std::strstr(refusal.text, "token-major, window-major"), nullptr) << refusal.text;
 }
 
+TEST(Sharing, WindowWiderThanThePrefix_EveryOtherLayoutIsProposed)
+{
+    mbr_geometry geometry;
+    mbr_layout layout;
+    mbr_extents extents;
+    mbr_sharing_refusal refusal;
+    mbr_layout_request request = {MBR_LAYOUT_WINDOW_MAJOR, 131072, 2 * kMiB, 20000, 0};
+    ASSERT_EQ(mbr_geometry_parse("llama-3-8b", &geometry, nullptr), MBR_GEOMETRY_OK);
+    ASSERT_EQ(mbr_layout_init(&layout, &geometry.groups[0], &request, nullptr), MBR_GEOMETRY_OK);
+    ASSERT_EQ(mbr_extents_init(&extents, &layout, 0, nullptr), MBR_GEOMETRY_OK);
+    EXPECT_FALSE(mbr_sharing_check(&extents, 8192, true, true, &refusal));
+    EXPECT_EQ(refusal.layouts,
+        1u << MBR_LAYOUT_HEAD_MAJOR | 1u << MBR_LAYOUT_SEQ_MAJOR | 1u << MBR_LAYOUT_TOKEN_MAJOR);
+    EXPECT_EQ(refusal.prefix_tokens, 20000u);
+    EXPECT_EQ(refusal.extent_bytes, 0u);
+}
+
 TEST(Sharing, Refusal_NamesEachFailedCondition)
 {
     mbr_extents extents = Extents("llama-3-8b", MBR_LAYOUT_SEQ_MAJOR, 0);
