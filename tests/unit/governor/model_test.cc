@@ -15,6 +15,15 @@ using namespace governor_test;
 namespace
 {
 
+// The thread sanitizer slows these down thirtyfold and has nothing to see in a single thread.
+#ifdef __SANITIZE_THREAD__
+constexpr uint64_t kDefaultOperations = 20000;
+constexpr size_t kScopeLength = 5;
+#else
+constexpr uint64_t kDefaultOperations = 400000;
+constexpr size_t kScopeLength = 7;
+#endif
+
 uint64_t FromEnvironment(const char *name, uint64_t otherwise)
 {
     const char *text = getenv(name);
@@ -421,7 +430,7 @@ class Walk
 TEST(Model_Random, EveryFigure_IsTheModelsAfterEachOperation)
 {
     uint64_t first_seed = FromEnvironment("MEMBRANE_SEED", 20240229);
-    uint64_t operations = FromEnvironment("MEMBRANE_OPERATIONS", 400000);
+    uint64_t operations = FromEnvironment("MEMBRANE_OPERATIONS", kDefaultOperations);
     constexpr uint64_t kOperationsPerSeed = 20000;
     uint64_t applied_count = 0;
     uint64_t seed = first_seed;
@@ -514,14 +523,13 @@ class Scope
     World world_;
 };
 
-TEST(Model_SmallScope, EverySequenceOfSeven_IsTheModels)
+TEST(Model_SmallScope, EverySequence_IsTheModels)
 {
-    constexpr size_t kLength = 7;
     Scope scope;
     uint64_t count = 0;
     std::vector<int> sequence = {0};
     while (!sequence.empty() && !::testing::Test::HasFailure()) {
-        bool deeper = scope.Run(sequence) && sequence.size() < kLength;
+        bool deeper = scope.Run(sequence) && sequence.size() < kScopeLength;
         count++;
         if (deeper) {
             sequence.push_back(0);
@@ -531,7 +539,7 @@ TEST(Model_SmallScope, EverySequenceOfSeven_IsTheModels)
             sequence.pop_back();
     }
     printf("%llu sequences\n", static_cast<unsigned long long>(count));
-    EXPECT_GE(count, 600000u);
+    EXPECT_GE(count, kScopeLength == 7 ? 700000u : 10000u);
 }
 
 } // namespace
