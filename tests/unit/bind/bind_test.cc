@@ -1,0 +1,392 @@
+// The client interface over the real host plugin: identities, generations (I22), refused removals
+// with counts, growth that keeps address and contents (I9), and books that are empty at the end
+// (I18).
+#include "tests/unit/bind/host_world.h"
+
+#include <thread>
+#include <vector>
+
+namespace membrane
+{
+namespace
+{
+
+void fill(uint64_t address, uint64_t bytes, uint8_t seed)
+{
+    auto *memory = reinterpret_cast<uint8_t *>(address);
+    for (uint64_t i = 0; i < bytes; i += 4096)
+        memory[i] = static_cast<uint8_t>(seed + i / 4096);
+}
+
+bool holds(uint64_t address, uint64_t bytes, uint8_t seed)
+{
+    auto *memory = reinterpret_cast<const uint8_t *>(address);
+    for (uint64_t i = 0; i < bytes; i += 4096) {
+        if (memory[i] != static_cast<uint8_t>(seed + i / 4096))
+            return false;
+    }
+    return true;
+}
+
+TEST(Manager, OpenAndClose_LeavesNothing)
+{
+    HostWorld world;
+    EXPECT_TRUE(world.clean());
+    EXPECT_EQ(0u, world.books().charged_bytes);
+}
+
+TEST(Manager, RangeGrows_AddressAndContentsStay)
+{
+    HostWorld world;
+    auto range = world.reserve(48 * kMiB);
+    ASSERT_EQ(MBR_OK, world.grow(range.range, 0, 4 * kMiB));
+    fill(range.address, 4 * kMiB, 7);
+    for (uint64_t step = 1; step < 12; step++) {
+        ASSERT_EQ(MBR_OK, world.grow(range.range, 0, (step + 1) * 4 * kMiB)) << world.error.text;
+        EXPECT_TRUE(holds(range.address, 4 * kMiB, 7));
+    }
+    fill(range.address, 48 * kMiB, 9);
+    EXPECT_TRUE(holds(range.address, 48 * kMiB, 9));
+    EXPECT_EQ(48 * kMiB, world.books().charged_bytes);
+    EXPECT_EQ(48 * kMiB, world.figures().owned_bytes);
+    EXPECT_EQ(48 * kMiB, world.figures().plugin_owned_bytes);
+    EXPECT_TRUE(world.clean());
+    EXPECT_EQ(MBR_OK, world.release(range.range));
+    EXPECT_EQ(MBR_STALE, world.release(range.range));
+    EXPECT_EQ(MBR_STALE, world.grow(range.range, 0, 1));
+}
+
+TEST(Manager, FailedGrowth_KeepsWhatWasCommitted)
+{
+    HostWorld world(16 * kMiB);
+    auto range = world.reserve(48 * kMiB);
+    ASSERT_EQ(MBR_OK, world.grow(range.range, 0, 12 * kMiB));
+    fill(range.address, 12 * kMiB, 3);
+    EXPECT_EQ(MBR_OVER_BUDGET, world.grow(range.range, 0, 40 * kMiB));
+    EXPECT_TRUE(holds(range.address, 12 * kMiB, 3));
+    EXPECT_EQ(12 * kMiB, world.books().charged_bytes);
+    EXPECT_TRUE(world.clean());
+    EXPECT_EQ(MBR_OK, world.grow(range.range, 0, 16 * kMiB));
+    EXPECT_EQ(MBR_OK, world.release(range.range));
+}
+
+TEST(Manager, ReleaseBehindAStream_WaitsForItsWork)
+{
+    HostWorld world;
+    auto range = world.reserve(8 * kMiB);
+    ASSERT_EQ(MBR_OK, world.grow(range.range, 0, 8 * kMiB));
+    fill(range.address, 8 * kMiB, 1);
+    struct Gate {
+        std::atomic<bool> open{false};
+        uint64_t address;
+        uint8_t seen = 0;
+    } gate;
+    gate.address = range.address;
+    ASSERT_EQ(MBR_OK,
+        mbr_cpu_host_function(
+            world.cpu, world.native,
+            [](void *context) {
+                auto *gate = static_cast<Gate *>(context);
+                while (!gate->open)
+                    std::this_thread::yield();
+                gate->seen = *reinterpret_cast<uint8_t *>(gate->address);
+            },
+            &gate, &world.error));
+    ASSERT_EQ(MBR_OK, world.release(range.range, false)) << world.error.text;
+    mbr_manager_poll(world.manager);
+    auto figures = sized<mbr_ep_figures>();
+    ASSERT_EQ(MBR_OK, mbr_ep_read(world.manager, world.ep, &figures, &world.error));
+    EXPECT_EQ(1u, figures.queued_count);
+    EXPECT_EQ(8 * kMiB, world.books().charged_bytes);
+    gate.open = true;
+    ASSERT_EQ(MBR_OK, mbr_ep_drain(world.manager, world.ep, kNever, &world.error));
+    EXPECT_EQ(1, gate.seen); /* the memory was there when the stream came to it */
+    EXPECT_EQ(8 * kMiB, world.figures().parked_bytes);
+}
+
+TEST(Manager, Prefix_IsOneCopyReadableByAll)
+{
+    HostWorld world;
+    auto source = world.reserve(16 * kMiB);
+    ASSERT_EQ(MBR_OK, world.grow(source.range, 0, 8 * kMiB));
+    fill(source.address, 8 * kMiB, 5);
+    mbr_piece piece = {source.range, 0, 7 * kMiB};
+    auto request = sized<mbr_prefix_request>();
+    request.holder = world.holder;
+    request.pieces = &piece;
+    request.piece_count = 1;
+    auto prefix = sized<mbr_prefix_result>();
+    ASSERT_EQ(MBR_OK, mbr_prefix_create(world.manager, &request, &prefix, &world.error))
+        << world.error.text;
+    EXPECT_EQ(6 * kMiB, prefix.shared_bytes);
+    EXPECT_EQ(1 * kMiB, prefix.boundary_bytes);
+    std::vector<mbr_range_handle> sharers;
+    for (int i = 0; i < 5; i++) {
+        auto sharer = world.reserve(16 * kMiB);
+        auto attach = sized<mbr_prefix_attach_request>();
+        attach.prefix = prefix.prefix;
+        attach.holder = world.holder;
+        attach.targets = &sharer.range;
+        attach.target_count = 1;
+        auto attached = sized<mbr_prefix_attach_result>();
+        ASSERT_EQ(MBR_OK, mbr_prefix_attach(world.manager, &attach, &attached, &world.error))
+            << world.error.text;
+        EXPECT_TRUE(holds(sharer.address, 6 * kMiB, 5));
+        sharers.push_back(sharer.range);
+    }
+    EXPECT_EQ(8 * kMiB, world.figures().owned_bytes);
+    EXPECT_TRUE(world.clean());
+    EXPECT_EQ(MBR_OK, world.release(source.range));
+    EXPECT_EQ(MBR_OK, mbr_prefix_release(world.manager, prefix.prefix, &world.error));
+    EXPECT_EQ(MBR_STALE, mbr_prefix_release(world.manager, prefix.prefix, &world.error));
+    EXPECT_TRUE(world.clean());
+    for (mbr_range_handle sharer : sharers)
+        EXPECT_EQ(MBR_OK, world.release(sharer));
+}
+
+TEST(Binding, Switch_OldHandleIsStaleAndOldMemoryGoesHome)
+{
+    HostWorld world;
+    auto range = world.reserve(8 * kMiB);
+    auto allocation = world.alloc(1000);
+    ASSERT_EQ(MBR_OK, world.grow(range.range, 0, 2 * kMiB));
+    auto request = world.bind_request();
+    request.isolation_group = 1;
+    mbr_binding_handle old = world.binding, next;
+    ASSERT_EQ(MBR_OK, mbr_manager_switch(world.manager, old, &request, &next, &world.error));
+    EXPECT_NE(old.value, next.value);
+    auto reserve = sized<mbr_range_reserve_request>();
+    reserve.binding = old;
+    reserve.bytes = kMiB;
+    auto refused = sized<mbr_range_reserve_result>();
+    EXPECT_EQ(MBR_STALE, mbr_range_reserve(world.manager, &reserve, &refused, &world.error));
+    mbr_status status;
+    world.alloc(1000, &status);
+    EXPECT_EQ(MBR_STALE, status);
+    EXPECT_EQ(MBR_STALE, mbr_manager_switch(world.manager, old, &request, &next, &world.error));
+    ASSERT_EQ(0u, next.value);
+    /* What came from the old generation still grows and goes home. */
+    EXPECT_EQ(MBR_OK, world.grow(range.range, 0, 4 * kMiB)) << world.error.text;
+    EXPECT_TRUE(world.clean());
+    EXPECT_EQ(MBR_OK, world.free_now(allocation.allocation));
+    EXPECT_EQ(MBR_OK, world.release(range.range));
+    auto again = sized<mbr_bind_request>();
+    again = world.bind_request();
+    /* The world takes the newest generation apart; find it by binding anew and ending that. */
+    ASSERT_EQ(MBR_OK, mbr_manager_bind(world.manager, &again, &next, &world.error));
+    EXPECT_EQ(MBR_OK, mbr_manager_unbind(world.manager, next, &world.error)) << world.error.text;
+}
+
+TEST(Manager, RemovalOfWhatIsReferredTo_IsRefusedWithCounts)
+{
+    HostWorld world;
+    auto range = world.reserve(8 * kMiB);
+    EXPECT_EQ(MBR_IN_USE, mbr_manager_close_plugin(world.manager, world.plugin, &world.error));
+    EXPECT_NE(nullptr, std::strstr(world.error.text, "1 mechanisms"));
+    EXPECT_EQ(
+        MBR_IN_USE, mbr_manager_close_mechanism(world.manager, world.mechanism, &world.error));
+    EXPECT_EQ(
+        MBR_IN_USE, mbr_manager_destroy_authority(world.manager, world.authority, &world.error));
+    EXPECT_EQ(MBR_IN_USE, mbr_ep_destroy(world.manager, world.ep, kNever, &world.error));
+    EXPECT_EQ(MBR_IN_USE, mbr_manager_unbind(world.manager, world.binding, &world.error));
+    EXPECT_NE(nullptr, std::strstr(world.error.text, "1 ranges"));
+    EXPECT_EQ(MBR_IN_USE, mbr_manager_destroy(world.manager, &world.error));
+    ASSERT_EQ(MBR_OK, world.grow(range.range, 0, kMiB));
+    EXPECT_EQ(MBR_IN_USE, mbr_manager_destroy_holder(world.manager, world.holder, &world.error));
+    EXPECT_EQ(MBR_OK, world.release(range.range));
+}
+
+TEST(Manager, ForeignAndUnknownHandles_AreRefused)
+{
+    HostWorld world;
+    HostWorld other;
+    mbr_status status;
+    mbr_range_handle nothing = {0}, garbage = {UINT64_C(0xDEADBEEFDEADBEEF)};
+    EXPECT_EQ(MBR_UNKNOWN_OBJECT, world.release(nothing));
+    EXPECT_EQ(MBR_UNKNOWN_OBJECT, world.release(garbage));
+    auto request = sized<mbr_free_request>();
+    EXPECT_EQ(MBR_UNKNOWN_OBJECT, mbr_free(world.manager, &request, &world.error));
+    auto allocation = world.alloc(100, &status);
+    ASSERT_EQ(MBR_OK, status);
+    EXPECT_NE(MBR_OK, other.free_now(allocation.allocation));
+    EXPECT_EQ(MBR_OK, world.free_now(allocation.allocation));
+    EXPECT_NE(MBR_OK, world.free_now(allocation.allocation));
+}
+
+TEST(Manager, TrimAfterRelease_GivesTheSystemItsBytesBack)
+{
+    HostWorld world;
+    auto range = world.reserve(32 * kMiB);
+    ASSERT_EQ(MBR_OK, world.grow(range.range, 0, 32 * kMiB));
+    ASSERT_EQ(MBR_OK, world.release(range.range));
+    EXPECT_EQ(32 * kMiB, world.figures().owned_bytes);
+    uint64_t released = 0;
+    ASSERT_EQ(MBR_OK,
+        mbr_manager_trim(world.manager, world.mechanism, 8 * kMiB, &released, &world.error));
+    EXPECT_EQ(24 * kMiB, released);
+    EXPECT_EQ(8 * kMiB, world.figures().plugin_owned_bytes);
+    EXPECT_TRUE(world.clean());
+}
+
+TEST(Manager, IsolationGroups_NeverShowEachOthersBytes)
+{
+    HostWorld world;
+    auto request = world.bind_request();
+    request.isolation_group = 9;
+    mbr_binding_handle other;
+    ASSERT_EQ(MBR_OK, mbr_manager_bind(world.manager, &request, &other, &world.error));
+    auto range = world.reserve(32 * kMiB);
+    ASSERT_EQ(MBR_OK, world.grow(range.range, 0, 16 * kMiB));
+    fill(range.address, 16 * kMiB, 0xA5);
+    ASSERT_EQ(MBR_OK, world.release(range.range));
+    uint64_t owned = world.figures().owned_bytes;
+    mbr_binding_handle mine = world.binding;
+    world.binding = other;
+    auto theirs = world.reserve(32 * kMiB);
+    ASSERT_EQ(MBR_OK, world.grow(theirs.range, 0, 16 * kMiB)) << world.error.text;
+    EXPECT_EQ(owned, world.figures().owned_bytes); /* the same extents, filled in between */
+    auto *memory = reinterpret_cast<const uint8_t *>(theirs.address);
+    for (uint64_t i = 0; i < 16 * kMiB; i += 512)
+        ASSERT_EQ(0, memory[i]) << i;
+    ASSERT_EQ(MBR_OK, world.release(theirs.range));
+    world.binding = mine;
+    EXPECT_EQ(MBR_OK, mbr_manager_unbind(world.manager, other, &world.error)) << world.error.text;
+}
+
+/* Creating a whole manager and using it, with each heap call failing in turn: an error, and nothing
+ * is left. */
+struct FailingHeap {
+    mbr_heap heap;
+    uint64_t calls = 0, fail_at = 0;
+    int64_t live = 0;
+    FailingHeap()
+    {
+        heap.allocate = [](void *context, size_t bytes) -> void * {
+            auto *self = static_cast<FailingHeap *>(context);
+            if (++self->calls == self->fail_at)
+                return nullptr;
+            self->live++;
+            return std::calloc(1, bytes);
+        };
+        heap.release = [](void *context, void *memory) {
+            static_cast<FailingHeap *>(context)->live -= memory != nullptr;
+            std::free(memory);
+        };
+        heap.context = this;
+    }
+};
+
+TEST(Manager, HeapFailsAtEachCallInUse_TheNextAttemptWorks)
+{
+    for (uint64_t at = 1; at < 200; at++) {
+        FailingHeap heap;
+        mbr_manager_seams seams = {&heap.heap, nullptr};
+        bool met;
+        {
+            HostWorld world(64 * kMiB, &seams);
+            heap.fail_at = heap.calls + at;
+            auto reserve = sized<mbr_range_reserve_request>();
+            reserve.binding = world.binding;
+            reserve.bytes = 8 * kMiB;
+            auto range = sized<mbr_range_reserve_result>();
+            mbr_status status = mbr_range_reserve(world.manager, &reserve, &range, &world.error);
+            if (status == MBR_OK)
+                status = world.grow(range.range, 0, 2 * kMiB);
+            mbr_status allocated = MBR_OK;
+            mbr_alloc_result allocation = {};
+            if (status == MBR_OK)
+                allocation = world.alloc(5000, &allocated);
+            met = heap.calls >= heap.fail_at;
+            heap.fail_at = 0;
+            EXPECT_EQ(met, status != MBR_OK || allocated != MBR_OK) << at;
+            EXPECT_TRUE(world.clean()) << at;
+            if (range.range.value != 0)
+                EXPECT_EQ(MBR_OK, world.release(range.range));
+            if (allocation.allocation.value != 0)
+                EXPECT_EQ(MBR_OK, world.free_now(allocation.allocation));
+        }
+        EXPECT_EQ(0, heap.live) << at;
+        if (!met)
+            return;
+    }
+    FAIL() << "the sweep has no end";
+}
+
+TEST(Manager, HeapFailsAtEachCallOfCreate_NothingIsLeft)
+{
+    for (uint64_t at = 1; at < 50; at++) {
+        FailingHeap heap;
+        heap.fail_at = at;
+        mbr_manager_seams seams = {&heap.heap, nullptr};
+        auto options = sized<mbr_manager_options>();
+        options.plugin_path = "/nowhere";
+        mbr_manager *manager = nullptr;
+        mbr_status status = mbr_manager_create_with_seams(&options, &seams, &manager, nullptr);
+        bool met = heap.calls >= at;
+        EXPECT_EQ(met ? MBR_OUT_OF_HOST_MEMORY : MBR_OK, status);
+        if (manager != nullptr)
+            EXPECT_EQ(MBR_OK, mbr_manager_destroy(manager, nullptr));
+        EXPECT_EQ(0, heap.live) << at;
+        if (!met)
+            return;
+    }
+    FAIL() << "the sweep has no end";
+}
+
+TEST(Manager, EightThreadsOfRangesAndAllocations_BooksAreEmptyAtTheEnd)
+{
+    HostWorld world(256 * kMiB);
+    std::vector<std::thread> threads;
+    std::atomic<uint64_t> wrong{0};
+    for (int t = 0; t < 8; t++) {
+        threads.emplace_back([&world, &wrong, t] {
+            auto error = sized<mbr_error>();
+            for (int round = 0; round < 30; round++) {
+                auto reserve = sized<mbr_range_reserve_request>();
+                reserve.binding = world.binding;
+                reserve.bytes = 8 * kMiB;
+                reserve.growth = {256 * 1024, 256 * 1024, 0};
+                auto range = sized<mbr_range_reserve_result>();
+                wrong += mbr_range_reserve(world.manager, &reserve, &range, &error) != MBR_OK;
+                mbr_piece piece = {range.range, 0, static_cast<uint64_t>(1 + round % 4) << 18};
+                auto grow = sized<mbr_range_grow_request>();
+                grow.holder = world.holder;
+                grow.pieces = &piece;
+                grow.piece_count = 1;
+                auto grown = sized<mbr_range_grow_result>();
+                wrong += mbr_range_grow(world.manager, &grow, &grown, &error) != MBR_OK;
+                fill(range.address, piece.bytes, static_cast<uint8_t>(t));
+                auto request = sized<mbr_alloc_request>();
+                request.binding = world.binding;
+                request.holder = world.holder;
+                request.stream = world.stream;
+                request.bytes = static_cast<uint64_t>(64 + round * 97);
+                auto allocation = sized<mbr_alloc_result>();
+                wrong += mbr_alloc(world.manager, &request, &allocation, &error) != MBR_OK;
+                std::memset(reinterpret_cast<void *>(allocation.address), t, request.bytes);
+                wrong += !holds(range.address, piece.bytes, static_cast<uint8_t>(t));
+                auto release = sized<mbr_range_release_request>();
+                release.piece.range = range.range;
+                release.streams = &world.stream;
+                release.stream_count = 1;
+                wrong += mbr_range_release(world.manager, &release, &error) != MBR_OK;
+                auto free_request = sized<mbr_free_request>();
+                free_request.allocation = allocation.allocation;
+                wrong += mbr_free(world.manager, &free_request, &error) != MBR_OK;
+                mbr_manager_poll(world.manager);
+            }
+        });
+    }
+    for (auto &thread : threads)
+        thread.join();
+    EXPECT_EQ(0u, wrong.load());
+    ASSERT_EQ(MBR_OK, mbr_ep_drain(world.manager, world.ep, kNever, &world.error));
+    EXPECT_TRUE(world.clean());
+    auto figures = sized<mbr_holder_figures>();
+    ASSERT_EQ(MBR_OK, mbr_manager_read_holder(world.manager, world.holder, &figures, &world.error));
+    EXPECT_EQ(0u, figures.charged_bytes);
+    EXPECT_EQ(0u, figures.mapped_bytes);
+}
+
+} // namespace
+} // namespace membrane

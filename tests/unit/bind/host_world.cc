@@ -1,0 +1,152 @@
+/* Puts the world together and takes it apart; see host_world.h. */
+#include "tests/unit/bind/host_world.h"
+
+namespace membrane
+{
+
+HostWorld::HostWorld(uint64_t limit, const mbr_manager_seams *seams, const char *plugin_path)
+{
+    auto options = sized<mbr_manager_options>();
+    const mbr_manager_seams none = {};
+    EXPECT_EQ(MBR_OK,
+        mbr_manager_create_with_seams(&options, seams != nullptr ? seams : &none, &manager, &error))
+        << error.text;
+    auto open = sized<mbr_plugin_open_request>();
+    open.name = plugin_path;
+    open.flags = MBR_PLUGIN_TRUSTED; /* a runfiles tree is not ours to judge */
+    EXPECT_EQ(MBR_OK, mbr_manager_open_plugin(manager, &open, &plugin, &error)) << error.text;
+    auto mechanism_request = sized<mbr_mechanism_open_request>();
+    mechanism_request.plugin = plugin;
+    EXPECT_EQ(MBR_OK, mbr_manager_open_mechanism(manager, &mechanism_request, &mechanism, &error))
+        << error.text;
+    auto authority_request = sized<mbr_authority_request>();
+    authority_request.tier = MBR_TIER_HOST;
+    authority_request.name = "pool";
+    authority_request.limit_bytes = limit;
+    EXPECT_EQ(MBR_OK, mbr_manager_create_authority(manager, &authority_request, &authority, &error))
+        << error.text;
+    auto holder_request = sized<mbr_holder_request>();
+    holder_request.role = MBR_ROLE_KV;
+    holder_request.authority = authority;
+    holder_request.name = "kv";
+    holder_request.allowance_bytes = MBR_NO_ALLOWANCE;
+    EXPECT_EQ(MBR_OK, mbr_manager_create_holder(manager, &holder_request, &holder, &error))
+        << error.text;
+    auto cpu_options = sized<mbr_cpu_options>();
+    EXPECT_EQ(MBR_OK, mbr_cpu_create(&cpu_options, &cpu, &error)) << error.text;
+    EXPECT_EQ(MBR_OK, mbr_cpu_stream_create(cpu, &native, &error)) << error.text;
+    auto ep_request = sized<mbr_ep_request>();
+    ep_request.name = "cpu";
+    ep_request.order = mbr_cpu_order(cpu);
+    ep_request.transfer = mbr_cpu_transfer(cpu);
+    ep_request.instance = mbr_cpu_instance(cpu);
+    EXPECT_EQ(MBR_OK, mbr_ep_create(manager, &ep_request, &ep, &error)) << error.text;
+    EXPECT_EQ(MBR_OK, mbr_ep_attach_stream(manager, ep, native, &stream, &error)) << error.text;
+    auto request = bind_request();
+    EXPECT_EQ(MBR_OK, mbr_manager_bind(manager, &request, &binding, &error)) << error.text;
+}
+
+HostWorld::~HostWorld()
+{
+    EXPECT_EQ(MBR_OK, mbr_ep_drain(manager, ep, kNever, &error)) << error.text;
+    EXPECT_TRUE(clean());
+    EXPECT_EQ(MBR_OK, mbr_manager_unbind(manager, binding, &error)) << error.text;
+    EXPECT_EQ(MBR_OK, mbr_ep_detach_stream(manager, stream, &error)) << error.text;
+    EXPECT_EQ(MBR_OK, mbr_ep_destroy(manager, ep, kNever, &error)) << error.text;
+    EXPECT_EQ(MBR_OK, mbr_cpu_stream_destroy(cpu, native, &error)) << error.text;
+    EXPECT_EQ(MBR_OK, mbr_cpu_destroy(cpu, &error)) << error.text;
+    EXPECT_EQ(MBR_OK, mbr_manager_destroy_holder(manager, holder, &error)) << error.text;
+    EXPECT_EQ(MBR_OK, mbr_manager_destroy_authority(manager, authority, &error)) << error.text;
+    EXPECT_EQ(MBR_OK, mbr_manager_close_mechanism(manager, mechanism, &error)) << error.text;
+    EXPECT_EQ(MBR_OK, mbr_manager_close_plugin(manager, plugin, &error)) << error.text;
+    EXPECT_EQ(MBR_OK, mbr_manager_destroy(manager, &error)) << error.text;
+}
+
+mbr_bind_request HostWorld::bind_request() const
+{
+    auto request = sized<mbr_bind_request>();
+    request.mechanism = mechanism;
+    request.ep = ep;
+    request.authority = authority;
+    request.cache_keep_bytes = UINT64_MAX;
+    return request;
+}
+
+mbr_range_reserve_result HostWorld::reserve(uint64_t bytes, uint64_t unit)
+{
+    auto request = sized<mbr_range_reserve_request>();
+    request.binding = binding;
+    request.bytes = bytes;
+    request.growth = {unit, unit, 0};
+    auto result = sized<mbr_range_reserve_result>();
+    EXPECT_EQ(MBR_OK, mbr_range_reserve(manager, &request, &result, &error)) << error.text;
+    return result;
+}
+
+mbr_status HostWorld::grow(mbr_range_handle range, uint64_t offset, uint64_t bytes)
+{
+    mbr_piece piece = {range, offset, bytes};
+    auto request = sized<mbr_range_grow_request>();
+    request.holder = holder;
+    request.pieces = &piece;
+    request.piece_count = 1;
+    auto result = sized<mbr_range_grow_result>();
+    return mbr_range_grow(manager, &request, &result, &error);
+}
+
+mbr_status HostWorld::release(mbr_range_handle range, bool now)
+{
+    auto request = sized<mbr_range_release_request>();
+    request.flags = now ? MBR_FREE_NOW : 0;
+    request.piece.range = range;
+    request.streams = &stream;
+    request.stream_count = now ? 0 : 1;
+    return mbr_range_release(manager, &request, &error);
+}
+
+mbr_alloc_result HostWorld::alloc(uint64_t bytes, mbr_status *status)
+{
+    auto request = sized<mbr_alloc_request>();
+    request.binding = binding;
+    request.holder = holder;
+    request.stream = stream;
+    request.bytes = bytes;
+    auto result = sized<mbr_alloc_result>();
+    mbr_status answer = mbr_alloc(manager, &request, &result, &error);
+    if (status != nullptr)
+        *status = answer;
+    else
+        EXPECT_EQ(MBR_OK, answer) << error.text;
+    return result;
+}
+
+mbr_status HostWorld::free_now(mbr_allocation_handle allocation)
+{
+    auto request = sized<mbr_free_request>();
+    request.flags = MBR_FREE_NOW;
+    request.allocation = allocation;
+    return mbr_free(manager, &request, &error);
+}
+
+mbr_authority_figures HostWorld::books()
+{
+    auto figures = sized<mbr_authority_figures>();
+    EXPECT_EQ(MBR_OK, mbr_manager_read_authority(manager, authority, &figures, &error));
+    return figures;
+}
+
+mbr_mechanism_figures HostWorld::figures()
+{
+    auto figures = sized<mbr_mechanism_figures>();
+    EXPECT_EQ(MBR_OK, mbr_manager_read_mechanism(manager, mechanism, &figures, &error));
+    return figures;
+}
+
+::testing::AssertionResult HostWorld::clean()
+{
+    if (mbr_manager_audit(manager, &error) == MBR_OK)
+        return ::testing::AssertionSuccess();
+    return ::testing::AssertionFailure() << error.text;
+}
+
+} // namespace membrane

@@ -1,0 +1,61 @@
+/* A manager with the real host plugin, the CPU EP, one authority and one holder, by the client
+ * interface alone. */
+#ifndef MEMBRANE_TESTS_UNIT_BIND_HOST_WORLD_H
+#define MEMBRANE_TESTS_UNIT_BIND_HOST_WORLD_H
+
+#include "membrane/membrane.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+extern "C" {
+#include "host/bind/seams.h"
+}
+
+namespace membrane
+{
+
+template <typename T> T sized()
+{
+    T value = {};
+    value.struct_size = sizeof(value);
+    return value;
+}
+
+constexpr uint64_t kMiB = UINT64_C(1) << 20;
+constexpr uint64_t kNever = UINT64_MAX;
+
+class HostWorld
+{
+  public:
+    explicit HostWorld(uint64_t limit = 64 * kMiB, const mbr_manager_seams *seams = nullptr,
+        const char *plugin = "plugins/host/libmembrane-host.so");
+    ~HostWorld(); /* takes everything apart; each step must be accepted */
+
+    mbr_manager *manager = nullptr;
+    mbr_plugin_handle plugin = {0};
+    mbr_mechanism_handle mechanism = {0};
+    mbr_authority_handle authority = {0};
+    mbr_holder_handle holder = {0};
+    mbr_cpu *cpu = nullptr;
+    mbr_native native = {};
+    mbr_ep_handle ep = {0};
+    mbr_stream_handle stream = {0};
+    mbr_binding_handle binding = {0};
+    mbr_error error = sized<mbr_error>();
+
+    mbr_bind_request bind_request() const;
+    mbr_range_reserve_result reserve(uint64_t bytes, uint64_t unit = 0);
+    mbr_status grow(mbr_range_handle range, uint64_t offset, uint64_t bytes);
+    mbr_status release(mbr_range_handle range, bool now = true);
+    mbr_alloc_result alloc(uint64_t bytes, mbr_status *status = nullptr);
+    mbr_status free_now(mbr_allocation_handle allocation);
+    mbr_authority_figures books();
+    mbr_mechanism_figures figures();
+    ::testing::AssertionResult clean(); /* the audit */
+};
+
+} // namespace membrane
+
+#endif
