@@ -260,6 +260,25 @@ mbr_status mbr_manager_switch(mbr_manager *manager, mbr_binding_handle binding,
     return MBR_OK;
 }
 
+mbr_status mbr_manager_read_binding(mbr_manager *manager, mbr_binding_handle binding,
+    mbr_binding_figures *figures, mbr_error *error)
+{
+    mbr_status status;
+    mbr_binding_record *record = mbr_find_binding(manager, binding.value, &status, error);
+    if (record == NULL)
+        return status;
+    mbr_binding_figures whole = {.isolation_group = record->isolation_group,
+        .mechanism = {record->backing->mechanism->handle},
+        .authority = {record->backing->authority->handle},
+        .ep = {record->ep->handle}};
+    mbr_lock_take(&manager->lock);
+    whole.range_count = record->range_count;
+    whole.prefix_count = record->prefix_count;
+    mbr_lock_drop(&manager->lock);
+    mbr_copy_figures(figures, &whole, sizeof(whole));
+    return MBR_OK;
+}
+
 /* Ends the superseded generations first; stops at the first that is still referred to. */
 static mbr_status end_older(mbr_manager *manager, mbr_binding_record *record, mbr_error *error)
 {

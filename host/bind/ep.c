@@ -266,6 +266,17 @@ mbr_status mbr_ep_detach_stream(mbr_manager *manager, mbr_stream_handle stream, 
     return MBR_OK;
 }
 
+mbr_status mbr_ep_copy(mbr_manager *manager, mbr_stream_handle stream, uint64_t to_address,
+    uint64_t from_address, uint64_t bytes, mbr_error *error)
+{
+    mbr_status status;
+    mbr_stream_record *record = mbr_find_stream(manager, stream.value, &status, error);
+    if (record == NULL || bytes == 0)
+        return status;
+    return mbr_context_copy(
+        record->ep->context, record->stream_id, to_address, from_address, bytes, error);
+}
+
 mbr_status mbr_stream_id(mbr_manager *manager, const mbr_context *context, mbr_stream_handle stream,
     uint64_t *id, mbr_error *error)
 {

@@ -111,6 +111,11 @@ mbr_status mbr_manager_create(
     return mbr_manager_create_with_seams(options, &none, manager, error);
 }
 
+const mbr_heap *mbr_manager_heap(const mbr_manager *manager)
+{
+    return &manager->heap;
+}
+
 static mbr_status refuse_live(mbr_manager *manager, mbr_error *error)
 {
     uint64_t plugins = mbr_table_count(&manager->plugins);

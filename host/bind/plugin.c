@@ -230,6 +230,8 @@ mbr_status mbr_manager_read_mechanism(mbr_manager *manager, mbr_mechanism_handle
         .extent_count = host.extent_count,
         .call_count = host.call_count,
         .violation_count = host.violation_count,
+        .extent_max_bytes = opened->extent_max_bytes,
+        .reservation_max_bytes = opened->reservation_max_bytes,
     };
     memcpy(whole.name, opened->description.name, sizeof(whole.name));
     add_cached(manager, record, &whole);

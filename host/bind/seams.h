@@ -1,5 +1,5 @@
-/* Creating a manager with seams of one's own: for tests that fail the Nth allocation or set the
- * clock. */
+/* Creating a manager with seams of one's own, for tests that fail the Nth allocation or set the
+ * clock; and the heap seam for holders that are built on the client interface. */
 #ifndef MEMBRANE_HOST_BIND_SEAMS_H
 #define MEMBRANE_HOST_BIND_SEAMS_H
 
@@ -13,5 +13,8 @@ typedef struct mbr_manager_seams {
 
 mbr_status mbr_manager_create_with_seams(const mbr_manager_options *options,
     const mbr_manager_seams *seams, mbr_manager **manager, mbr_error *error);
+
+/* What holders above the client interface allocate from; as long as the manager lives. */
+const mbr_heap *mbr_manager_heap(const mbr_manager *manager);
 
 #endif

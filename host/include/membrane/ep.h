@@ -44,6 +44,11 @@ MBR_API mbr_status mbr_ep_attach_stream(mbr_manager *manager, mbr_ep_handle ep, 
 MBR_API mbr_status mbr_ep_detach_stream(
     mbr_manager *manager, mbr_stream_handle stream, mbr_error *error);
 
+/* Enqueues a copy on the stream, by the EP's transfer table; the ranges do not overlap. 0 bytes only
+ * check the stream. MBR_UNSUPPORTED where the EP has no transfer. */
+MBR_API mbr_status mbr_ep_copy(mbr_manager *manager, mbr_stream_handle stream, uint64_t to_address,
+    uint64_t from_address, uint64_t bytes, mbr_error *error);
+
 /* No new allocations; releases go on. */
 MBR_API mbr_status mbr_ep_retire(mbr_manager *manager, mbr_ep_handle ep, mbr_error *error);
 /* The client knows that the device is gone. Queued releases settle as lost. */

@@ -87,6 +87,8 @@ typedef struct mbr_mechanism_figures {
     uint64_t call_count;        /* slots called since open */
     uint64_t violation_count;
     char name[64];
+    uint64_t extent_max_bytes;      /* the largest extent that it makes */
+    uint64_t reservation_max_bytes; /* the largest range of addresses */
 } mbr_mechanism_figures;
 
 #define MBR_CAPABILITY_VIRTUAL 1
@@ -171,6 +173,20 @@ MBR_API mbr_status mbr_manager_bind(mbr_manager *manager, const mbr_bind_request
  * the old handle answer MBR_STALE. What was allocated goes home to its creator. */
 MBR_API mbr_status mbr_manager_switch(mbr_manager *manager, mbr_binding_handle binding,
     const mbr_bind_request *request, mbr_binding_handle *next, mbr_error *error);
+
+typedef struct mbr_binding_figures {
+    uint32_t struct_size;
+    uint32_t isolation_group;
+    mbr_mechanism_handle mechanism;
+    mbr_authority_handle authority;
+    mbr_ep_handle ep;
+    uint64_t range_count;
+    uint64_t prefix_count;
+} mbr_binding_figures;
+
+/* What the binding's present generation stands for. MBR_STALE after a switch. */
+MBR_API mbr_status mbr_manager_read_binding(mbr_manager *manager, mbr_binding_handle binding,
+    mbr_binding_figures *figures, mbr_error *error);
 
 /* Gives the binding's caches back. MBR_IN_USE with counts while allocations or ranges live. */
 MBR_API mbr_status mbr_manager_unbind(
