@@ -47,6 +47,7 @@ typedef struct mbr_slot {
     struct mbr_slot *next, *prev; /* the extent's other users */
     mbr_slot_state state;
     bool was_alias; /* of a leaving slot */
+    bool planned;   /* by the plan that edits the range: parts may overlap */
 } mbr_slot;
 
 /* A prefix's use of an extent. */

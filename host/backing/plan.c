@@ -71,36 +71,12 @@ static void release_victims_locked(mbr_plan *plan)
 /* ---- Items
  * -------------------------------------------------------------------------------------------- */
 
-/* Parts may overlap: a slot that an earlier part planned already is skipped by its index. */
-static bool is_planned(const mbr_plan *plan, const mbr_range *range, uint64_t index)
-{
-    for (uint32_t i = 0; i < plan->part_count; i++) {
-        if (plan->parts[i].range != range)
-            continue;
-        for (uint64_t k = 0; plan->part_count > 1 && k < plan->item_count; k++) {
-            if (plan->items[k].range == range && plan->items[k].index == index)
-                return true;
-        }
-        return false;
-    }
-    return false;
-}
-
-static bool has_twin_part(const mbr_plan *plan, uint32_t part)
-{
-    for (uint32_t i = 0; i < part; i++) {
-        if (plan->parts[i].range == plan->parts[part].range)
-            return true;
-    }
-    return false;
-}
-
-/* Counts the holes when `fill` is false, else writes the items. */
+/* Counts the holes when `fill` is false, else writes the items. Parts may overlap: a slot that an
+ * earlier part planned is marked and skipped. */
 static mbr_status walk_part(mbr_plan *plan, uint32_t part_index, bool fill, mbr_error *error)
 {
     const mbr_range_part *part = &plan->parts[part_index];
     mbr_range *range = part->range;
-    bool twin = has_twin_part(plan, part_index);
     uint64_t first, end;
     mbr_range_slots(range, part->offset_bytes, part->bytes, &first, &end);
     for (uint64_t index = first; index < end; index++) {
@@ -114,7 +90,8 @@ static mbr_status walk_part(mbr_plan *plan, uint32_t part_index, bool fill, mbr_
                                         : "still being given back; drain the EP and grow again");
         if (!fill) {
             plan->item_capacity++;
-        } else if (!twin || !is_planned(plan, range, index)) {
+        } else if (!range->slots[index].planned) {
+            range->slots[index].planned = true;
             plan->items[plan->item_count++] = (mbr_plan_item){.range = range,
                 .index = index,
                 .offset = mbr_slot_offset(range, index),
@@ -246,6 +223,8 @@ mbr_status mbr_plan_make(mbr_plan *plan, mbr_backing *backing, const mbr_range_p
 void mbr_plan_finish(mbr_plan *plan)
 {
     mbr_lock_take(&plan->backing->lock);
+    for (uint64_t i = 0; i < plan->item_count; i++)
+        plan->items[i].range->slots[plan->items[i].index].planned = false;
     unmark_ranges_locked(plan);
     release_victims_locked(plan);
     mbr_lock_drop(&plan->backing->lock);
