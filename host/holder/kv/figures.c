@@ -1,0 +1,121 @@
+/* What a sequence tells: its figures, its strides, where an element lies, what it alone may write.
+ * Changes nothing. */
+#include "host/holder/kv/internal.h"
+
+mbr_status mbr_sequence_read(
+    const mbr_sequence *sequence, mbr_sequence_figures *figures, mbr_error *error)
+{
+    (void)error;
+    const mbr_kv *kv = sequence->kv;
+    const mbr_kv_list *lists[MBR_KV_GROUPS_MAX];
+    mbr_sequence_figures whole = {.group_count = kv->group_count,
+        .tokens = mbr_sequence_tokens(sequence),
+        .capacity_tokens = sequence->capacity_tokens,
+        .valid_tokens = sequence->valid_tokens,
+        .committed_bytes = sequence->committed_bytes,
+        .tag = sequence->tag};
+    for (uint32_t i = 0; i < kv->group_count; i++) {
+        lists[i] = &sequence->groups[i].shared;
+        whole.shared_bytes += lists[i]->bytes;
+    }
+    uint64_t readable;
+    if (whole.shared_bytes != 0)
+        whole.shared_tokens = mbr_kv_shared_tokens(kv, lists, whole.tokens, &readable);
+    mbr_kv_copy_figures(figures, &whole, sizeof(whole));
+    return MBR_OK;
+}
+
+static mbr_status check_index(const char *what, uint64_t index, uint64_t count, mbr_error *error)
+{
+    if (index < count)
+        return MBR_OK;
+    return mbr_fail(
+        error, MBR_OUT_OF_RANGE, "%s %lu of %lu; they count from 0", what, index, count);
+}
+
+mbr_status mbr_sequence_strides(
+    const mbr_sequence *sequence, uint32_t group, mbr_kv_strides *strides, mbr_error *error)
+{
+    mbr_status status = check_index("group", group, sequence->kv->group_count, error);
+    if (status != MBR_OK)
+        return status;
+    const mbr_layout_strides *from = &sequence->groups[group].layout.strides;
+    mbr_kv_strides whole = {.element_bytes = (uint32_t)from->element_bytes,
+        .address = sequence->groups[group].address,
+        .window_tokens = from->window_tokens,
+        .window_bytes = from->window_bytes,
+        .token_bytes = from->token_bytes,
+        .layer_bytes = from->layer_bytes,
+        .plane_bytes = from->plane_bytes,
+        .head_bytes = from->head_bytes};
+    mbr_kv_copy_figures(strides, &whole, sizeof(whole));
+    return MBR_OK;
+}
+
+mbr_status mbr_sequence_locate(const mbr_sequence *sequence, uint32_t group, uint32_t layer,
+    uint32_t plane, uint32_t head, uint64_t token, uint64_t *address, mbr_error *error)
+{
+    *address = 0;
+    mbr_status status = check_index("group", group, sequence->kv->group_count, error);
+    if (status != MBR_OK)
+        return status;
+    const mbr_sequence_group *in = &sequence->groups[group];
+    const mbr_layer_group *layers = &in->layout.group;
+    status = check_index("layer", layer, layers->layers, error);
+    if (status == MBR_OK)
+        status = check_index("plane", plane, layers->planes, error);
+    if (status == MBR_OK)
+        status = check_index("head", head, layers->heads, error);
+    if (status == MBR_OK)
+        status = check_index("token", token, mbr_sequence_tokens(sequence), error);
+    if (status == MBR_OK)
+        *address = in->address + mbr_layout_offset(&in->layout, layer, plane, head, token);
+    return status;
+}
+
+/* ---- Private ranges
+ * ----------------------------------------------------------------------------- */
+
+/* A span has two: before and behind its shared run. */
+static mbr_byte_range private_part(
+    const mbr_sequence_group *group, uint64_t span, bool behind, mbr_token_range live)
+{
+    mbr_byte_range touched = mbr_layout_span_touched(&group->layout, span, live.first, live.end);
+    mbr_byte_range run = mbr_kv_list_run(&group->shared, touched);
+    if (behind)
+        return (mbr_byte_range){mbr_min(run.end, touched.end), touched.end};
+    return (mbr_byte_range){touched.start, mbr_max(touched.start, run.start)};
+}
+
+/* The part with this number, counted through all groups and spans. False past the last. */
+static bool part_at(
+    const mbr_sequence *sequence, uint64_t number, uint64_t *address, uint64_t *bytes)
+{
+    const mbr_kv *kv = sequence->kv;
+    for (uint32_t i = 0; i < kv->group_count; i++) {
+        const mbr_sequence_group *group = &sequence->groups[i];
+        uint64_t parts = 2 * mbr_layout_span_count(&group->layout);
+        if (number < parts) {
+            mbr_token_range live =
+                mbr_commit_live(&kv->groups[i].extents, mbr_sequence_tokens(sequence));
+            mbr_byte_range part = private_part(group, number / 2, number % 2 != 0, live);
+            *address = group->address + part.start;
+            *bytes = part.end - part.start;
+            return true;
+        }
+        number -= parts;
+    }
+    return false;
+}
+
+mbr_status mbr_sequence_next_private(const mbr_sequence *sequence, uint64_t *cursor,
+    uint64_t *address, uint64_t *bytes, mbr_error *error)
+{
+    (void)error;
+    *address = *bytes = 0;
+    while (*bytes == 0 && part_at(sequence, *cursor, address, bytes))
+        ++*cursor;
+    if (*bytes == 0)
+        *address = 0;
+    return MBR_OK;
+}

@@ -1,0 +1,201 @@
+/* Appending: within capacity one comparison; past it one transaction over all groups and fragments,
+ * after what the windows left behind was given back. Publishes a length last. */
+#include "host/holder/kv/internal.h"
+
+/* ---- Bounds
+ * ------------------------------------------------------------------------------------- */
+
+/* A sequence of fewer tokens has no whole extent behind the window of this group: the first row of
+ * what is held has not left its extent in any span. */
+static uint64_t release_tokens(const mbr_extents *extents, uint64_t held_first, uint64_t tokens)
+{
+    const mbr_layout *layout = &extents->layout;
+    uint64_t first = UINT64_MAX;
+    if (layout->group.window_tokens == 0 || held_first == tokens)
+        return UINT64_MAX;
+    for (uint64_t span = 0; span < mbr_layout_span_count(layout); span++) {
+        mbr_byte_range held = mbr_layout_span_touched(layout, span, held_first, tokens);
+        uint64_t start = mbr_extent_rule_start_at(&extents->rule, held.start);
+        uint64_t end = start + mbr_extent_rule_size_at(&extents->rule, start);
+        uint64_t inside = end - span * layout->fragment_stride_bytes;
+        uint64_t leaves = layout->kind == MBR_LAYOUT_WINDOW_MAJOR
+            ? end / layout->window_bytes * layout->window_tokens
+            : inside / layout->row_bytes + (inside % layout->row_bytes != 0);
+        first = mbr_min(first, leaves);
+    }
+    return first + layout->group.window_tokens; /* both far below 2^63 */
+}
+
+void mbr_sequence_publish(mbr_sequence *sequence, uint64_t tokens)
+{
+    const mbr_kv *kv = sequence->kv;
+    uint64_t capacity = kv->max_tokens, quiet = UINT64_MAX;
+    for (uint32_t i = 0; i < kv->group_count; i++) {
+        const mbr_sequence_group *group = &sequence->groups[i];
+        const mbr_extents *extents = &kv->groups[i].extents;
+        if (kv->mode != MBR_KV_GROWING) {
+            capacity = group->layout.max_tokens;
+            continue;
+        }
+        capacity = mbr_min(capacity, mbr_commit_capacity_tokens(extents, tokens));
+        quiet = mbr_min(quiet, release_tokens(extents, group->held_first, tokens));
+    }
+    sequence->capacity_tokens = capacity;
+    sequence->quiet_tokens = mbr_min(capacity, quiet);
+    atomic_store_explicit(&sequence->tokens, tokens, memory_order_relaxed);
+}
+
+/* ---- Committing
+ * --------------------------------------------------------------------------------- */
+
+typedef struct mbr_kv_pieces {
+    mbr_piece *pieces;
+    uint32_t count;
+    mbr_piece inline_pieces[MBR_KV_PIECE_INLINE_COUNT];
+} mbr_kv_pieces;
+
+/* Counts where `pieces` is NULL. */
+static uint32_t walk_pieces(
+    const mbr_sequence *sequence, uint64_t from, uint64_t to, mbr_piece *pieces)
+{
+    const mbr_kv *kv = sequence->kv;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < kv->group_count; i++) {
+        const mbr_sequence_group *group = &sequence->groups[i];
+        mbr_token_range held = {group->held_first, mbr_max(from, group->held_first)};
+        mbr_token_range wanted = {group->held_first, mbr_max(to, group->held_first)};
+        mbr_commit_delta delta = mbr_commit_between(&kv->groups[i].extents, held, wanted);
+        mbr_byte_range bytes;
+        for (; mbr_commit_delta_next(&delta, &bytes); count++) {
+            if (pieces != NULL)
+                pieces[count] = (mbr_piece){group->range, bytes.start, bytes.end - bytes.start};
+        }
+    }
+    return count;
+}
+
+static mbr_status make_pieces(const mbr_sequence *sequence, uint64_t from, uint64_t to,
+    mbr_kv_pieces *pieces, mbr_error *error)
+{
+    pieces->pieces = pieces->inline_pieces;
+    pieces->count = walk_pieces(sequence, from, to, NULL);
+    if (pieces->count > MBR_KV_PIECE_INLINE_COUNT)
+        pieces->pieces =
+            mbr_heap_allocate(&sequence->kv->heap, pieces->count * sizeof(*pieces->pieces));
+    if (pieces->pieces == NULL)
+        return mbr_fail(
+            error, MBR_OUT_OF_HOST_MEMORY, "no host memory for %u pieces", pieces->count);
+    walk_pieces(sequence, from, to, pieces->pieces);
+    return MBR_OK;
+}
+
+mbr_status mbr_sequence_commit(
+    mbr_sequence *sequence, uint64_t from, uint64_t to, mbr_refusal *refusal, mbr_error *error)
+{
+    mbr_kv *kv = sequence->kv;
+    mbr_kv_pieces pieces;
+    mbr_status status = make_pieces(sequence, from, to, &pieces, error);
+    if (status != MBR_OK || pieces.count == 0)
+        return status;
+    mbr_range_grow_request request = {MBR_SIZED(mbr_range_grow_request), .holder = kv->holder,
+        .stream = sequence->stream, .pieces = pieces.pieces, .piece_count = pieces.count,
+        .refusal = refusal};
+    mbr_range_grow_result result = {MBR_SIZED(mbr_range_grow_result)};
+    status = mbr_range_grow(kv->manager, &request, &result, error);
+    if (pieces.pieces != pieces.inline_pieces)
+        mbr_heap_release(&kv->heap, pieces.pieces);
+    if (status != MBR_OK)
+        return status;
+    mbr_lock_take(&kv->lock);
+    sequence->committed_bytes += result.new_bytes;
+    mbr_lock_drop(&kv->lock);
+    return MBR_OK;
+}
+
+/* ---- Behind the window
+ * --------------------------------------------------------------------------
+ */
+
+static mbr_status decommit(mbr_sequence *sequence, uint32_t index, mbr_byte_range bytes)
+{
+    mbr_kv *kv = sequence->kv;
+    mbr_sequence_group *group = &sequence->groups[index];
+    mbr_stream_handle streams[MBR_KV_STREAM_LIMIT_COUNT];
+    mbr_range_release_request request = {MBR_SIZED(mbr_range_release_request),
+        .piece = {group->range, bytes.start, bytes.end - bytes.start}, .streams = streams,
+        .stream_count = mbr_sequence_streams(sequence, NULL, 0, streams)};
+    mbr_range_decommit_result result = {MBR_SIZED(mbr_range_decommit_result)};
+    mbr_status status = mbr_range_decommit(kv->manager, &request, &result, NULL);
+    if (status != MBR_OK)
+        return status;
+    mbr_lock_take(&kv->lock);
+    uint64_t shared = mbr_kv_list_cut_locked(kv, index, &group->shared, bytes);
+    sequence->committed_bytes -= result.decommitted_bytes - shared;
+    mbr_lock_drop(&kv->lock);
+    return MBR_OK;
+}
+
+/* Nobody begins to copy what is about to leave; false while somebody still does. */
+static bool forbid_copies_before(mbr_sequence *sequence, uint32_t index, uint64_t first)
+{
+    mbr_kv *kv = sequence->kv;
+    mbr_lock_take(&kv->lock);
+    bool mine = sequence->copying_count == 0;
+    if (mine)
+        sequence->groups[index].readable_first = first;
+    mbr_lock_drop(&kv->lock);
+    return mine;
+}
+
+/* What cannot be given back now (a full queue, a copy under way) is given back by a later growth:
+ * held_first stays, and with it the figures. */
+static void trim_group(mbr_sequence *sequence, uint32_t index, uint64_t tokens)
+{
+    const mbr_extents *extents = &sequence->kv->groups[index].extents;
+    mbr_sequence_group *group = &sequence->groups[index];
+    uint64_t first = mbr_commit_live(extents, tokens).first;
+    if (first <= group->held_first || !forbid_copies_before(sequence, index, first))
+        return;
+    mbr_token_range held = {group->held_first, tokens}, live = {first, tokens};
+    mbr_commit_delta delta = mbr_commit_between(extents, live, held);
+    mbr_byte_range bytes;
+    while (mbr_commit_delta_next(&delta, &bytes)) {
+        if (decommit(sequence, index, bytes) != MBR_OK)
+            return;
+    }
+    group->held_first = first;
+}
+
+/* ---- Append
+ * ------------------------------------------------------------------------------------- */
+
+static mbr_status append_past_quiet(
+    mbr_sequence *sequence, uint64_t from, uint64_t tokens, mbr_refusal *refusal, mbr_error *error)
+{
+    const mbr_kv *kv = sequence->kv;
+    uint64_t to;
+    if (sequence->ending)
+        return mbr_fail(error, MBR_STALE, "the sequence is being destroyed; destroy it again");
+    if (!mbr_add(from, tokens, &to) || to > kv->max_tokens)
+        return mbr_fail(error, MBR_OUT_OF_RANGE,
+            "%lu tokens and %lu more are above the cache's max_tokens %lu", from, tokens,
+            kv->max_tokens);
+    if (kv->mode != MBR_KV_GROWING)
+        return mbr_sequence_regrow(sequence, to, refusal, error);
+    for (uint32_t i = 0; i < kv->group_count; i++)
+        trim_group(sequence, i, from);
+    mbr_status status = mbr_sequence_commit(sequence, from, to, refusal, error);
+    mbr_sequence_publish(sequence, status == MBR_OK ? to : from);
+    return status;
+}
+
+mbr_status mbr_sequence_append(
+    mbr_sequence *sequence, uint64_t tokens, mbr_refusal *refusal, mbr_error *error)
+{
+    uint64_t from = mbr_sequence_tokens(sequence);
+    if (from + tokens >= from && from + tokens <= sequence->quiet_tokens) {
+        atomic_store_explicit(&sequence->tokens, from + tokens, memory_order_relaxed);
+        return MBR_OK;
+    }
+    return append_past_quiet(sequence, from, tokens, refusal, error);
+}
