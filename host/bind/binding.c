@@ -72,6 +72,7 @@ static void unrefer_parts(mbr_manager *manager, const mbr_bind_parts *parts)
 static mbr_status create_backing(mbr_manager *manager, const mbr_bind_parts *parts,
     uint64_t keep_bytes, mbr_backing_record **record, mbr_error *error)
 {
+    *record = NULL;
     mbr_backing_record *created = mbr_heap_allocate(&manager->heap, sizeof(*created));
     if (created == NULL)
         return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for a binding");
@@ -162,7 +163,7 @@ static mbr_status make_binding(mbr_manager *manager, const mbr_bind_request *req
     mbr_binding_record **made, mbr_error *error)
 {
     *made = NULL;
-    mbr_bind_parts parts;
+    mbr_bind_parts parts = {0};
     mbr_status status = find_parts(manager, request, &parts, error);
     if (status != MBR_OK)
         return status;

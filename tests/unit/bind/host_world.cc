@@ -4,7 +4,8 @@
 namespace membrane
 {
 
-HostWorld::HostWorld(uint64_t limit, const mbr_manager_seams *seams, const char *plugin_path)
+HostWorld::HostWorld(uint64_t limit, const mbr_manager_seams *seams, const char *plugin_path,
+    const std::vector<mbr_option> &mechanism_options)
 {
     auto options = sized<mbr_manager_options>();
     const mbr_manager_seams none = {};
@@ -17,6 +18,8 @@ HostWorld::HostWorld(uint64_t limit, const mbr_manager_seams *seams, const char 
     EXPECT_EQ(MBR_OK, mbr_manager_open_plugin(manager, &open, &plugin, &error)) << error.text;
     auto mechanism_request = sized<mbr_mechanism_open_request>();
     mechanism_request.plugin = plugin;
+    mechanism_request.options = mechanism_options.data();
+    mechanism_request.option_count = static_cast<uint32_t>(mechanism_options.size());
     EXPECT_EQ(MBR_OK, mbr_manager_open_mechanism(manager, &mechanism_request, &mechanism, &error))
         << error.text;
     auto authority_request = sized<mbr_authority_request>();

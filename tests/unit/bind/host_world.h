@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <vector>
 
 extern "C" {
 #include "host/bind/seams.h"
@@ -30,7 +31,8 @@ class HostWorld
 {
   public:
     explicit HostWorld(uint64_t limit = 64 * kMiB, const mbr_manager_seams *seams = nullptr,
-        const char *plugin = "plugins/host/libmembrane-host.so");
+        const char *plugin = "plugins/host/libmembrane-host.so",
+        const std::vector<mbr_option> &options = {}); /* of the mechanism */
     ~HostWorld(); /* takes everything apart; each step must be accepted */
 
     mbr_manager *manager = nullptr;
