@@ -27,8 +27,8 @@ typedef struct mbr_mark mbr_mark;
 
 /* One stream of one epoch. */
 struct mbr_mark {
-    STAILQ_ENTRY(mbr_mark) link; /* in one of its line's three lists */
-    mbr_mark *sibling;           /* the next mark of the open epoch */
+    STAILQ_ENTRY(mbr_mark) link;    /* in one of its line's three lists */
+    STAILQ_ENTRY(mbr_mark) sibling; /* in the open epoch's list, in order of joining */
     mbr_epoch *epoch;
     mbr_line *line;
     uint64_t value; /* 0 until signalled */
@@ -50,7 +50,7 @@ struct mbr_epoch {
     uint64_t bytes;       /* that joined it */
     uint64_t done;        /* bits of the marks that are reached */
     uint32_t mark_count;
-    mbr_mark *marks; /* while it is open */
+    struct mbr_mark_list marks; /* while it is open */
     mbr_entry_list entries;
 };
 TAILQ_HEAD(mbr_epoch_list, mbr_epoch);

@@ -32,6 +32,7 @@ static void open_epoch_locked(mbr_context *context) MBR_REQUIRES(&context->lock)
     mbr_epoch *epoch = mbr_pool_take(&context->epochs);
     epoch->sequence = ++context->epoch_sequence;
     epoch->opened_ns = mbr_clock_now(context->clock);
+    STAILQ_INIT(&epoch->marks);
     TAILQ_INSERT_TAIL(&context->live, epoch, link);
     context->open = epoch;
     mbr_context_poke_reaper_locked(context, epoch->opened_ns + MBR_EPOCH_AGE_NS);
@@ -41,7 +42,8 @@ void mbr_context_seal_locked(mbr_context *context)
 {
     mbr_epoch *epoch = context->open;
     context->open = NULL;
-    for (mbr_mark *mark = epoch->marks; mark != NULL; mark = mark->sibling) {
+    mbr_mark *mark;
+    STAILQ_FOREACH (mark, &epoch->marks, sibling) {
         mbr_line *line = mark->line;
         line->open_mark = NULL;
         STAILQ_INSERT_TAIL(&line->unsignalled, mark, link);
@@ -50,7 +52,7 @@ void mbr_context_seal_locked(mbr_context *context)
             TAILQ_INSERT_TAIL(&context->dirty, line, dirty_link);
         }
     }
-    epoch->marks = NULL;
+    STAILQ_INIT(&epoch->marks);
 }
 
 static bool epoch_is_full(const mbr_epoch *epoch)
@@ -68,8 +70,7 @@ static mbr_mark *open_mark_locked(mbr_context *context, mbr_line *line) MBR_REQU
     mark->epoch = epoch;
     mark->line = line;
     mark->bit = UINT64_C(1) << epoch->mark_count;
-    mark->sibling = epoch->marks;
-    epoch->marks = mark;
+    STAILQ_INSERT_TAIL(&epoch->marks, mark, sibling);
     epoch->mark_count++;
     line->open_mark = mark;
     line->mark_count++;

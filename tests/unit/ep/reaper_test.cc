@@ -1,0 +1,156 @@
+// The reaper thread: it sleeps while the queue is empty, wakes when there is work, backs off while
+// the work is stalled, and ends with its context. Real time only where a time-out is the subject.
+#include "tests/unit/ep/world.h"
+
+#include <thread>
+
+using namespace ep_test;
+
+namespace
+{
+
+// Waits until the condition holds; a hang is the test's own time-out.
+template <typename Condition> void await(Condition condition)
+{
+    while (!condition())
+        std::this_thread::yield();
+}
+
+TEST(Reaper, EmptyQueue_NeverWakes)
+{
+    World world({.reaper = true, .real_clock = true});
+    uint64_t id = world.attach(1);
+    world.fake.reach_at_once = true;
+    uint64_t until = now_ns() + 20 * UINT64_C(1000000);
+    await([&] { return now_ns() >= until; });
+    EXPECT_EQ(0u, world.read().wake_count);
+    EXPECT_EQ(MBR_OK, mbr_context_detach_stream(world.context, id, nullptr));
+    EXPECT_EQ(0u, world.read().wake_count);
+}
+
+TEST(Reaper, OneEntry_SettledWithoutAnybodysHelpAndAsleepAgain)
+{
+    World world({.reaper = true, .real_clock = true});
+    uint64_t id = world.attach(1);
+    world.fake.reach_at_once = true;
+    Entry *entry = world.defer({id});
+    await([&] { return entry->settled == 1; });
+    EXPECT_EQ(MBR_SETTLED_RELEASED, entry->how);
+    await([&] { return world.read().queued_count == 0; });
+    // It wakes once to see the entry and once to close the epoch; with a value reached at once
+    // the same pass settles it. Then the queue is empty and it sleeps.
+    uint64_t wakes = world.read().wake_count;
+    EXPECT_LE(wakes, 4u);
+    uint64_t until = now_ns() + 20 * UINT64_C(1000000);
+    await([&] { return now_ns() >= until; });
+    EXPECT_EQ(wakes, world.read().wake_count);
+}
+
+TEST(Reaper, EpochsAge_IsReadFromTheContextsClock)
+{
+    World world({.reaper = true}); // the fake clock stands still
+    uint64_t id = world.attach(1);
+    world.fake.reach_at_once = true;
+    Entry *entry = world.defer({id});
+    await([&] { return world.read().wake_count >= 3; }); // it looked, and it was too early
+    EXPECT_EQ(0, entry->settled);
+    EXPECT_EQ(0u, world.fake.count(kSignal));
+    world.clock.now += MBR_EPOCH_AGE_NS;
+    await([&] { return entry->settled == 1; });
+}
+
+TEST(Reaper, StalledWork_WakesLessAndLess)
+{
+    World world({.reaper = true, .real_clock = true});
+    uint64_t id = world.attach(1);
+    Entry *entry = world.defer({id});
+    await([&] { return world.fake.count(kReached) >= 2; });
+    // From 0.1 ms doubling to 100 ms: eleven questions, then ten a second; a fixed 0.1 ms would ask
+    // some 600 times.
+    uint64_t start = now_ns();
+    await([&] { return now_ns() >= start + 60 * UINT64_C(1000000); });
+    uint64_t asked = world.fake.count(kReached);
+    EXPECT_LE(asked, 13 + (now_ns() - start) / UINT64_C(50000000));
+    EXPECT_EQ(0, entry->settled);
+    world.fake.reach_all();
+    await([&] { return entry->settled == 1; }); // at the latest 100 ms later
+}
+
+TEST(Reaper, EpochClosedByAnother_WakesItOutOfItsBackOff)
+{
+    World world({.reaper = true, .real_clock = true});
+    uint64_t stalled = world.attach(1), quick = world.attach(2);
+    world.defer({stalled});
+    uint64_t best = UINT64_MAX;
+    for (int round = 0; round < 20 && best >= 20 * UINT64_C(1000000); round++) {
+        // Deep in its back-off: the sleep now is 50 ms and more.
+        uint64_t asked = world.fake.count(kReached);
+        await([&] { return world.fake.count(kReached) >= asked + 11; });
+        uint64_t start = now_ns();
+        std::vector<Entry *> entries;
+        for (int i = 0; i < 64; i++)
+            entries.push_back(world.defer({quick}));
+        world.fake.reach_all({1});
+        await([&] { return entries.back()->settled == 1; });
+        best = std::min(best, now_ns() - start);
+    }
+    // Without a wake no round could be so short; a loaded machine makes some rounds longer.
+    EXPECT_LT(best, 20 * UINT64_C(1000000));
+}
+
+TEST(Reaper, EntryWithoutStreamsWhileStalled_SettledAtOnce)
+{
+    World world({.reaper = true}); // no time passes: only a wake can do it
+    uint64_t id = world.attach(1);
+    world.defer({id});
+    world.reap();
+    Entry *entry = world.defer({});
+    await([&] { return entry->settled == 1; });
+}
+
+TEST(Reaper, WorkBeyondOnePass_IsSettledWithoutSleepingInBetween)
+{
+    World world({.reaper = true});
+    std::vector<Entry *> entries;
+    for (int i = 0; i < 20; i++)
+        entries.push_back(world.defer({}, MBR_REAP_PASS_BYTES));
+    for (Entry *entry : entries)
+        await([&] { return entry->settled == 1; });
+    EXPECT_EQ(0u, world.fake.calls());
+}
+
+TEST(Reaper, LostDevice_ItSettlesEverythingAsLostAndSleeps)
+{
+    World world({.reaper = true, .real_clock = true});
+    uint64_t id = world.attach(1);
+    std::vector<Entry *> entries;
+    for (int i = 0; i < 100; i++)
+        entries.push_back(world.defer({id}));
+    {
+        std::lock_guard<std::mutex> lock(world.fake.mutex);
+        world.fake.lost_at = 1;
+    }
+    for (Entry *entry : entries) {
+        await([&] { return entry->settled == 1; });
+        EXPECT_EQ(MBR_SETTLED_LOST, entry->how);
+    }
+    EXPECT_EQ(uint32_t{MBR_CONTEXT_LOST}, world.state());
+    await([&] { return world.read().queued_count == 0; });
+    uint64_t calls = world.fake.calls();
+    world.finish();
+    EXPECT_EQ(calls, world.fake.calls());
+}
+
+TEST(Reaper, DestroyWhileItSleepsOrWorks_JoinsIt)
+{
+    for (int round = 0; round < 50; round++) {
+        World world({.reaper = true, .real_clock = true});
+        uint64_t id = world.attach(1);
+        world.fake.reach_at_once = true;
+        for (int i = 0; i < round; i++)
+            world.defer({id});
+        world.finish();
+    }
+}
+
+} // namespace
