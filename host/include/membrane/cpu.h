@@ -42,9 +42,9 @@ MBR_API mbr_status mbr_cpu_stream_create(mbr_cpu *cpu, mbr_native *stream, mbr_e
 MBR_API mbr_status mbr_cpu_stream_destroy(mbr_cpu *cpu, mbr_native stream, mbr_error *error);
 
 /* Operations run in order of submission, on the stream's worker. A full stream makes the caller
- * wait, except a host function, which gets MBR_QUEUE_FULL: workers that wait for room could wait for
- * each other. (So does the slot stream_wait, which never waits.) 0 bytes, the address 0 and ranges
- * that overlap are MBR_INVALID_ARGUMENT. */
+ * wait, except a host function, which gets MBR_QUEUE_FULL: workers that wait for room could wait
+ * for each other. (So does the slot stream_wait, which never waits.) 0 bytes, the address 0 and
+ * ranges that overlap are MBR_INVALID_ARGUMENT. */
 MBR_API mbr_status mbr_cpu_copy(mbr_cpu *cpu, mbr_native stream, uint64_t to_address,
     uint64_t from_address, uint64_t bytes, mbr_error *error);
 MBR_API mbr_status mbr_cpu_fill(mbr_cpu *cpu, mbr_native stream, uint64_t address, uint8_t value,

@@ -44,8 +44,8 @@ MBR_API mbr_status mbr_ep_attach_stream(mbr_manager *manager, mbr_ep_handle ep, 
 MBR_API mbr_status mbr_ep_detach_stream(
     mbr_manager *manager, mbr_stream_handle stream, mbr_error *error);
 
-/* Enqueues a copy on the stream, by the EP's transfer table; the ranges do not overlap. 0 bytes only
- * check the stream. MBR_UNSUPPORTED where the EP has no transfer. */
+/* Enqueues a copy on the stream, by the EP's transfer table; the ranges do not overlap. 0 bytes
+ * only check the stream. MBR_UNSUPPORTED where the EP has no transfer. */
 MBR_API mbr_status mbr_ep_copy(mbr_manager *manager, mbr_stream_handle stream, uint64_t to_address,
     uint64_t from_address, uint64_t bytes, mbr_error *error);
 
@@ -68,8 +68,8 @@ typedef struct mbr_ep_figures {
     uint64_t queued_bytes;
     uint64_t released_count; /* entries settled as released since create */
     uint64_t lost_count;
-    uint64_t signal_count; /* one an epoch and stream */
-    uint64_t wake_count;   /* of the reaper */
+    uint64_t signal_count;    /* one an epoch and stream */
+    uint64_t wake_count;      /* of the reaper */
     uint64_t violation_count; /* answers of the tables that the contract does not allow */
 } mbr_ep_figures;
 
