@@ -297,10 +297,12 @@ TEST(Manager, HeapFailsAtEachCallInUse_TheNextAttemptWorks)
             heap.fail_at = 0;
             EXPECT_EQ(met, status != MBR_OK || allocated != MBR_OK) << at;
             EXPECT_TRUE(world.clean()) << at;
-            if (range.range.value != 0)
+            if (range.range.value != 0) {
                 EXPECT_EQ(MBR_OK, world.release(range.range));
-            if (allocation.allocation.value != 0)
+            }
+            if (allocation.allocation.value != 0) {
                 EXPECT_EQ(MBR_OK, world.free_now(allocation.allocation));
+            }
         }
         EXPECT_EQ(0, heap.live) << at;
         if (!met)
@@ -321,8 +323,9 @@ TEST(Manager, HeapFailsAtEachCallOfCreate_NothingIsLeft)
         mbr_status status = mbr_manager_create_with_seams(&options, &seams, &manager, nullptr);
         bool met = heap.calls >= at;
         EXPECT_EQ(met ? MBR_OUT_OF_HOST_MEMORY : MBR_OK, status);
-        if (manager != nullptr)
+        if (manager != nullptr) {
             EXPECT_EQ(MBR_OK, mbr_manager_destroy(manager, nullptr));
+        }
         EXPECT_EQ(0, heap.live) << at;
         if (!met)
             return;
