@@ -367,7 +367,7 @@ mbr_status mbr_host_slot_protect(
 {
     mbr_protect_request request;
     mbr_outcome answer = {0};
-    uint32_t access;
+    uint32_t access = MBR_ACCESS_NONE;
     mbr_status status = MBR_HOST_ENTER(instance, request, raw, outcome, error);
     if (status == MBR_OK)
         status = read_access(request.access, request.access_count, &access, error);
