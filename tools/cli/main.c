@@ -2,6 +2,8 @@
  * --help and --version; never for anything that a command does. */
 #include "membrane/base.h"
 #include "tools/cli/args.h"
+#include "tools/cli/inspect.h"
+#include "tools/cli/plugins.h"
 #include "tools/cli/share.h"
 #include "tools/cli/version.h"
 
@@ -18,6 +20,8 @@ typedef struct command {
 
 /* In the order of --help. A new command is one row. */
 static const command commands[] = {
+    {"plugins", "the plugins that are found, and why one is not used", mbr_cli_plugins},
+    {"inspect", "one plugin's file, mechanisms, capabilities and facts", mbr_cli_inspect},
     {"share", "what sharing a prefix saves, and from which length it works", mbr_cli_share},
 };
 
