@@ -1,0 +1,26 @@
+#!/bin/sh
+# A process with more rights than its user's (AT_SECURE) ignores what its user can set. Runs outside
+# of the sandbox, whose user namespace has one group only.
+set -eu
+if [ "$(id -u)" != 0 ]; then
+    echo "not root: no other group to take on, nothing to test"
+    exit 0
+fi
+folder=$(mktemp -d "${TEST_TMPDIR:?}/elevated.XXXXXX")
+chmod 755 "$folder"
+mkdir -p "$folder/membrane/plugins"
+cp tests/unit/loader/specimen_good.so "$folder/libmembrane-specimen.so"
+cp tests/unit/loader/specimen_good.so "$folder/membrane/plugins/libmembrane-specimen.so"
+chmod 755 "$folder/membrane" "$folder/membrane/plugins"
+chmod 644 "$folder/libmembrane-specimen.so" "$folder/membrane/plugins/libmembrane-specimen.so"
+
+list() {
+    env MEMBRANE_PLUGIN_PATH="$folder" XDG_DATA_HOME="$folder" XDG_DATA_DIRS="$folder" HOME="$folder" \
+        "$@" tools/membrane plugins --explain
+}
+
+list | grep -q "$folder/libmembrane-specimen.so" || { echo "not found without elevation" >&2; exit 1; }
+if list setpriv --egid 65534 | grep "$folder"; then
+    echo "an elevated process looked where its user pointed" >&2
+    exit 1
+fi
