@@ -1,6 +1,8 @@
 // What one failed system call means: its status, its outcome, what can be done afterwards.
 #include "tests/unit/plugins_host/faulty_os.h"
 
+#include <sys/resource.h>
+
 using namespace host_test;
 
 namespace
@@ -145,6 +147,50 @@ TEST_F(HostErrors, DestroyThatFailedBeforeItsEffect_ChangesNothing)
     fail_next(EPERM, kOnce, true); // after its effect: it is gone, and that is what was asked
     EXPECT_TRUE(host.destroy(10).ok());
     ASSERT_TRUE(host.create(10, 2 * G).ok());
+}
+
+TEST_F(HostErrors, DestroyThatFailedBesideAnother_CannotTellAndKeepsItAll)
+{
+    // While another slot changes the file's blocks, they do not tell whose are gone.
+    Result inner = {};
+    world.meanwhile = [&] {
+        fail_next(EPERM, kOnce, true);
+        inner = host.destroy(11);
+        heal();
+    };
+    EXPECT_TRUE(host.destroy(10).ok());
+    EXPECT_EQ(inner.status, MBR_SYSTEM);
+    EXPECT_EQ(inner.outcome.state, (uint32_t)MBR_STATE_PARTIAL);
+    EXPECT_EQ(inner.outcome.residual_owned_bytes, G);
+    EXPECT_EQ(host.stats().owned_bytes, G);
+    EXPECT_EQ(host.map(1, 0, 11).status, MBR_BUSY); // its contents may be gone
+    EXPECT_EQ(host.destroy(11).outcome.released_bytes, G);
+    ASSERT_TRUE(host.create(10, 2 * G).ok());
+    ASSERT_TRUE(host.create(11, G).ok());
+}
+
+TEST_F(HostErrors, ErrorOfNoOrLittleRoom_IsNotWrittenPastItsEnd)
+{
+    auto request = sized<mbr_unmap_request>();
+    request.reservation_id = 1;
+    request.bytes = 2 * G;
+    auto outcome = sized<mbr_outcome>();
+    ASSERT_TRUE(host.map(1, 0, 10).ok());
+    for (uint32_t size : {4, 8, 24, 32, 40, 41, 60}) {
+        auto error = sized<mbr_error>();
+        memset(&error.status, 0x77, sizeof(error) - 4);
+        error.struct_size = size;
+        fail_next(EPERM);
+        EXPECT_EQ(host.virtual_->unmap(host.instance, &request, &outcome, &error), MBR_SYSTEM);
+        const char *bytes = reinterpret_cast<const char *>(&error);
+        for (size_t i = size; i < sizeof(error); i++)
+            ASSERT_EQ(bytes[i], 0x77) << size;
+        if (size >= 32) {
+            EXPECT_EQ(error.asked_bytes, 2 * G);
+        }
+    }
+    fail_next(EPERM);
+    EXPECT_EQ(host.virtual_->unmap(host.instance, &request, &outcome, nullptr), MBR_SYSTEM);
 }
 
 TEST_F(HostErrors, UnmapThatFailedInTheDark_IsQuarantinedUntilSomebodyCanLook)
@@ -297,6 +343,16 @@ TEST(HostInspect, TellsHolesReservationsTheFileAndOtherThings)
     ASSERT_EQ(os.munmap(nullptr, address, 2 * G), 0);
     EXPECT_EQ(kind(0, 2 * G), MBR_HOST_RANGE_HOLE);
     EXPECT_EQ(kind(G, 2 * G), MBR_HOST_RANGE_OTHER); // half a hole
+    mbr_host_range unused;
+    rlimit old_limit, limit;
+    ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &old_limit), 0);
+    limit = old_limit;
+    limit.rlim_cur = 0;
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    EXPECT_EQ(os.inspect(nullptr, address, G, inode, &unused), EMFILE);
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &old_limit), 0);
+    EXPECT_EQ(os.file_owned(nullptr, -1, &inode), EBADF);
+    EXPECT_EQ(os.mmap(nullptr, &inode, 0, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), EINVAL);
     ASSERT_EQ(os.munmap(nullptr, address + 2 * G, 6 * G), 0);
     EXPECT_EQ(kind(2 * G, 6 * G), MBR_HOST_RANGE_HOLE);
     EXPECT_EQ(os.file_close(nullptr, file), 0);

@@ -245,7 +245,8 @@ bool play(const Options &options, const Plan &plan, Tally &tally)
 {
     const char *scopes[] = {"", " and later ones like it", " and all later"};
     SCOPED_TRACE("call " + std::to_string(plan.nth) + scopes[plan.scope] +
-        (plan.after_effect ? " after" : " before") + (plan.blind ? ", blind" : "") + " with " +
+        (plan.after_effect ? " after" : " before") + (plan.blind ? ", blind" : "") +
+        (plan.also < 0 ? "" : ", then kind " + std::to_string(plan.also)) + " with " +
         strerrorname_np(plan.code));
     FaultyOs world;
     world.arm(plan);
@@ -281,8 +282,8 @@ void sweep(const Options &options, Tally &tally)
         for (Scope scope : {kOnce, kSameKind, kAll})
             for (bool after_effect : {false, true})
                 for (bool blind : {false, true})
-                    for (int nth = 0; play(options, {nth, scope, after_effect, code, blind}, tally);
-                         nth++)
+                    for (int nth = 0;
+                         play(options, {nth, scope, after_effect, code, blind, -1}, tally); nth++)
                         ;
 }
 
@@ -301,6 +302,21 @@ TEST(HostFaults, EveryCallFailing_LeavesExactBooksAndAUsableMechanism)
             EXPECT_GT(tally.hits[kind], 0) << kind;
         }
     EXPECT_GT(tally.states[MBR_STATE_UNCHANGED], 0);
+    EXPECT_GT(tally.states[MBR_STATE_PARTIAL], 0);
+    EXPECT_GT(tally.states[MBR_STATE_QUARANTINED], 0);
+}
+
+TEST(HostFaults, EveryCallFailingAndItsUndoToo_LeavesAnExactResidual)
+{
+    Tally tally;
+    for (int also : {kMmap, kMunmap, kMprotect, kFileAllocate})
+        for (bool after_effect : {false, true})
+            for (bool blind : {false, true})
+                for (int nth = 0; play({}, {nth, kOnce, after_effect, ENOMEM, blind, also}, tally);
+                     nth++)
+                    ;
+    ASSERT_FALSE(HasFailure());
+    EXPECT_GE(tally.faults, 1312); // 82 calls in 16 ways
     EXPECT_GT(tally.states[MBR_STATE_PARTIAL], 0);
     EXPECT_GT(tally.states[MBR_STATE_QUARANTINED], 0);
 }

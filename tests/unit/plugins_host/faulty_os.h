@@ -15,7 +15,9 @@ extern "C" {
 
 #include <cerrno>
 #include <cstdlib>
+#include <functional>
 #include <map>
+#include <utility>
 
 namespace host_test
 {
@@ -49,6 +51,7 @@ struct Plan {
     bool after_effect = false;
     int code = ENOMEM;
     bool blind = false; // what looks at the state fails as well
+    int also = -1;      // a kind of call that fails after the nth, before its effect
 
     // The system can be asked what is left.
     bool can_look() const { return !blind && scope != kAll; }
@@ -111,6 +114,8 @@ class FaultyOs
         };
         os.file_allocate = [](void *self, int file, int mode, uint64_t offset, uint64_t bytes) {
             auto &me = *static_cast<FaultyOs *>(self);
+            if (auto meanwhile = std::exchange(me.meanwhile, nullptr))
+                meanwhile();
             if (mode == 0 && me.interrupted_above && bytes > me.interrupted_above)
                 return EINTR;
             return me.call(kFileAllocate,
@@ -167,14 +172,15 @@ class FaultyOs
     {
         int number = call_count++;
         called[kind]++;
-        failing = plan.nth >= 0 &&
-            (number == plan.nth ||
-                (number > plan.nth &&
-                    (plan.scope == kAll || (plan.scope == kSameKind && kind == hit))));
+        bool later = plan.nth >= 0 && number > plan.nth;
+        failing = number == plan.nth ||
+            (later &&
+                (plan.scope == kAll || kind == plan.also ||
+                    (plan.scope == kSameKind && kind == hit)));
         if (!failing)
             return effect();
         hit = hit < 0 ? kind : hit;
-        if (plan.after_effect)
+        if (plan.after_effect && !(later && kind == plan.also))
             effect();
         failing = false;
         return plan.code;
@@ -213,9 +219,10 @@ class FaultyOs
     long blocks = 0;
     std::map<int, int> called;
     bool failing = false;
-    bool many_mappings = false;     // the process is at its limit
-    bool old_kernel = false;        // without MADV_POPULATE_…
-    uint64_t interrupted_above = 0; // fallocate of more bytes gives EINTR
+    bool many_mappings = false;      // the process is at its limit
+    bool old_kernel = false;         // without MADV_POPULATE_…
+    uint64_t interrupted_above = 0;  // fallocate of more bytes gives EINTR
+    std::function<void()> meanwhile; // runs once, inside the next fallocate
     mbr_status open_status = MBR_OK;
     mbr_error error;
 };

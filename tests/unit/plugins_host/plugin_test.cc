@@ -39,6 +39,9 @@ TEST(HostPlugin, OpenWithWrongArguments_IsRefusedAndLeavesNothing)
         {"device0", {}, MBR_INVALID_ARGUMENT, "host"},
         {nullptr, {}, MBR_INVALID_ARGUMENT, "host"},
         {"host", {{"pool", "1"}}, MBR_UNKNOWN_KEY, "granule"},
+        {"host", {{"pool", "1"}, {"populate", "1"}}, MBR_UNKNOWN_KEY, "granule"},
+        {"host", {{"granule", "0"}}, MBR_INVALID_ARGUMENT, "power of two"},
+        {"host", {{"granule", "18446744073709551616"}}, MBR_INVALID_ARGUMENT, "power of two"},
         {"host", {{"populate", "1"}, {"pool\xff\n", "1"}}, MBR_UNKNOWN_KEY, "populate"},
         {"host", {{"populate", "yes"}}, MBR_INVALID_ARGUMENT, "yes"},
         {"host", {{"huge", "always"}}, MBR_INVALID_ARGUMENT, "advise"},
@@ -75,9 +78,14 @@ TEST(HostPlugin, OpenWithBadPointers_IsRefused)
     const mbr_option option = {nullptr, nullptr};
     request.options = &option;
     EXPECT_EQ(plugin->open(nullptr, &request, &outcome, nullptr), MBR_UNKNOWN_KEY);
-    const mbr_option no_value = {"huge", nullptr};
-    request.options = &no_value;
-    EXPECT_EQ(plugin->open(nullptr, &request, &outcome, nullptr), MBR_INVALID_ARGUMENT);
+    for (const char *key : {"huge", "granule", "populate"}) {
+        const mbr_option no_value = {key, nullptr};
+        request.options = &no_value;
+        EXPECT_EQ(plugin->open(nullptr, &request, &outcome, nullptr), MBR_INVALID_ARGUMENT);
+    }
+    EXPECT_EQ(plugin->open(nullptr, nullptr, &outcome, nullptr), MBR_INVALID_ARGUMENT);
+    EXPECT_EQ(plugin->open(nullptr, &request, nullptr, nullptr), MBR_INVALID_ARGUMENT);
+    EXPECT_EQ(plugin->mechanisms(nullptr, nullptr, nullptr, nullptr), MBR_INVALID_ARGUMENT);
     request.option_count = 0;
     request.native_context.kind = MBR_NATIVE_STREAM_CUDA;
     EXPECT_EQ(plugin->open(nullptr, &request, &outcome, nullptr), MBR_INVALID_ARGUMENT);
@@ -156,6 +164,39 @@ TEST(HostPlugin, WithoutAnInstance_EverySlotRefuses)
             host.allocator->stats(wrong, &stats_request, &stats, nullptr), MBR_INVALID_ARGUMENT);
     }
     expect_empty_and_close(host);
+}
+
+TEST_F(HostSlots, NullRequestOrOutcome_IsRefusedByEverySlot)
+{
+    auto before = figures();
+    mbr_instance *i = host.instance;
+    auto expect = [&](auto slot, auto request, auto outcome) {
+        EXPECT_EQ(slot(i, nullptr, &outcome, nullptr), MBR_INVALID_ARGUMENT);
+        EXPECT_EQ(slot(i, &request, nullptr, nullptr), MBR_INVALID_ARGUMENT);
+        request.struct_size = 0;
+        EXPECT_EQ(slot(i, &request, &outcome, nullptr), MBR_INVALID_ARGUMENT);
+    };
+    auto outcome = sized<mbr_outcome>();
+    expect(
+        host.plugin->capability, sized<mbr_capability_request>(), sized<mbr_capability_outcome>());
+    expect(host.plugin->close, sized<mbr_close_request>(), outcome);
+    expect(host.plugin->report, sized<mbr_report_request>(), sized<mbr_report>());
+    expect(host.plugin->quiesce, sized<mbr_quiesce_request>(), outcome);
+    expect(host.allocator->fact, sized<mbr_fact_request>(), sized<mbr_fact_outcome>());
+    expect(host.allocator->allocate, sized<mbr_allocate_request>(), outcome);
+    expect(host.allocator->release, sized<mbr_release_request>(), outcome);
+    expect(host.allocator->stats, sized<mbr_stats_request>(), sized<mbr_mechanism_stats>());
+    expect(host.allocator->trim, sized<mbr_trim_request>(), outcome);
+    expect(host.virtual_->reserve, sized<mbr_reserve_request>(), outcome);
+    expect(host.virtual_->unreserve, sized<mbr_unreserve_request>(), outcome);
+    expect(host.virtual_->extent_create, sized<mbr_extent_create_request>(), outcome);
+    expect(host.virtual_->extent_destroy, sized<mbr_extent_destroy_request>(), outcome);
+    expect(host.virtual_->map, sized<mbr_map_request>(), outcome);
+    expect(host.virtual_->protect, sized<mbr_protect_request>(), outcome);
+    expect(host.virtual_->unmap, sized<mbr_unmap_request>(), outcome);
+    expect(host.virtual_->query, sized<mbr_query_request>(), sized<mbr_query_outcome>());
+    expect(host.shared->map_shared, sized<mbr_map_shared_request>(), outcome);
+    EXPECT_EQ(figures(), before);
 }
 
 TEST_F(HostSlots, Capability_AnswersThreeAndRefusesTheRest)
