@@ -40,13 +40,13 @@ TEST(Trust, FileWritableByOthers_Untrusted)
 {
     Folder folder;
     std::string path = folder.put_specimen("good");
-    for (mode_t mode : {0664, 0646, 0666, 0777}) {
-        ASSERT_EQ(chmod(path.c_str(), mode), 0);
+    for (int mode : {0664, 0646, 0666, 0777}) {
+        ASSERT_EQ(chmod(path.c_str(), (mode_t)mode), 0);
         expect_reason(judge(path), MBR_REASON_UNTRUSTED_FILE, "chmod go-w");
         EXPECT_EQ(judge(path, true).reason, MBR_REASON_USED);
     }
-    for (mode_t mode : {0400, 0600, 0644, 0755}) {
-        ASSERT_EQ(chmod(path.c_str(), mode), 0);
+    for (int mode : {0400, 0600, 0644, 0755}) {
+        ASSERT_EQ(chmod(path.c_str(), (mode_t)mode), 0);
         EXPECT_EQ(judge(path).reason, MBR_REASON_USED);
     }
 }
@@ -55,8 +55,8 @@ TEST(Trust, OwnFolderWritableByOthers_UntrustedAlsoWithStickyBit)
 {
     Folder folder;
     std::string path = folder.put_specimen("good");
-    for (mode_t mode : {0775, 0757, 0777, 01777}) {
-        ASSERT_EQ(chmod(folder.path().c_str(), mode), 0);
+    for (int mode : {0775, 0757, 0777, 01777}) {
+        ASSERT_EQ(chmod(folder.path().c_str(), (mode_t)mode), 0);
         expect_reason(judge(path), MBR_REASON_UNTRUSTED_FOLDER, folder.path());
         EXPECT_EQ(judge(path, true).reason, MBR_REASON_USED);
     }
