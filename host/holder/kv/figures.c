@@ -76,46 +76,59 @@ mbr_status mbr_sequence_locate(const mbr_sequence *sequence, uint32_t group, uin
 /* ---- Private ranges
  * ----------------------------------------------------------------------------- */
 
-/* A span has two: before and behind its shared run. */
-static mbr_byte_range private_part(
-    const mbr_sequence_group *group, uint64_t span, bool behind, mbr_token_range live)
+/* The cursor is the group above the offset in its memory, which no address reaches. */
+#define OFFSET_BITS 58
+#define OFFSET_MASK ((UINT64_C(1) << OFFSET_BITS) - 1)
+
+/* What follows `offset` in one span outside shared extents; empty if nothing does. */
+static mbr_byte_range private_in(
+    const mbr_kv_list *shared, mbr_byte_range touched, uint64_t offset)
 {
-    mbr_byte_range touched = mbr_layout_span_touched(&group->layout, span, live.first, live.end);
-    mbr_byte_range run = mbr_kv_list_run(&group->shared, touched);
-    if (behind)
-        return (mbr_byte_range){mbr_min(run.end, touched.end), touched.end};
-    return (mbr_byte_range){touched.start, mbr_max(touched.start, run.start)};
+    mbr_byte_range part = {mbr_max(touched.start, offset), touched.end};
+    uint32_t index = mbr_kv_list_find(shared, part.start);
+    for (; index < shared->count && shared->items[index]->offset <= part.start; index++)
+        part.start = shared->items[index]->offset + shared->items[index]->bytes;
+    if (part.start >= part.end)
+        return (mbr_byte_range){part.end, part.end};
+    if (index < shared->count)
+        part.end = mbr_min(part.end, shared->items[index]->offset);
+    return part;
 }
 
-/* The part with this number, counted through all groups and spans. False past the last. */
-static bool part_at(
-    const mbr_sequence *sequence, uint64_t number, uint64_t *address, uint64_t *bytes)
+static mbr_byte_range private_in_group(
+    const mbr_sequence_group *group, mbr_token_range held, uint64_t offset)
 {
-    const mbr_kv *kv = sequence->kv;
-    for (uint32_t i = 0; i < kv->group_count; i++) {
-        const mbr_sequence_group *group = &sequence->groups[i];
-        uint64_t parts = 2 * mbr_layout_span_count(&group->layout);
-        if (number < parts) {
-            mbr_token_range live =
-                mbr_commit_live(&kv->groups[i].extents, mbr_sequence_tokens(sequence));
-            mbr_byte_range part = private_part(group, number / 2, number % 2 != 0, live);
-            *address = group->address + part.start;
-            *bytes = part.end - part.start;
-            return true;
-        }
-        number -= parts;
+    uint64_t spans = mbr_layout_span_count(&group->layout);
+    uint64_t span = spans == 1 ? 0 : offset / group->layout.fragment_stride_bytes;
+    for (; span < spans; span++) {
+        mbr_byte_range touched =
+            mbr_layout_span_touched(&group->layout, span, held.first, held.end);
+        mbr_byte_range part = private_in(&group->shared, touched, offset);
+        if (part.start != part.end)
+            return part;
     }
-    return false;
+    return (mbr_byte_range){0, 0};
 }
 
 mbr_status mbr_sequence_next_private(const mbr_sequence *sequence, uint64_t *cursor,
     uint64_t *address, uint64_t *bytes, mbr_error *error)
 {
     (void)error;
+    const mbr_kv *kv = sequence->kv;
+    uint64_t tokens = mbr_sequence_tokens(sequence), offset = *cursor & OFFSET_MASK;
     *address = *bytes = 0;
-    while (*bytes == 0 && part_at(sequence, *cursor, address, bytes))
-        ++*cursor;
-    if (*bytes == 0)
-        *address = 0;
+    for (uint64_t i = *cursor >> OFFSET_BITS; i < kv->group_count; i++, offset = 0) {
+        const mbr_sequence_group *group = &sequence->groups[i];
+        mbr_token_range held = {group->held_first, tokens};
+        if (kv->mode != MBR_KV_GROWING) /* nothing is given back, but dead rows are not copied */
+            held = mbr_commit_live(&kv->groups[i].extents, tokens);
+        mbr_byte_range part = private_in_group(group, held, offset);
+        if (part.start == part.end)
+            continue;
+        *cursor = i << OFFSET_BITS | part.end;
+        *address = group->address + part.start;
+        *bytes = part.end - part.start;
+        return MBR_OK;
+    }
     return MBR_OK;
 }
