@@ -193,7 +193,7 @@ mbr_status mbr_sequence_append(
     mbr_sequence *sequence, uint64_t tokens, mbr_refusal *refusal, mbr_error *error)
 {
     uint64_t from = mbr_sequence_tokens(sequence);
-    if (from + tokens >= from && from + tokens <= sequence->quiet_tokens) {
+    if (from + tokens > from && from + tokens <= sequence->quiet_tokens) {
         atomic_store_explicit(&sequence->tokens, from + tokens, memory_order_relaxed);
         return MBR_OK;
     }

@@ -57,9 +57,10 @@ typedef struct mbr_kv_figures {
     uint64_t sequence_count;
     uint64_t prefix_count;
     uint64_t live_tokens;        /* of all sequences, shared ones counted for each */
-    uint64_t live_bytes;         /* of live tokens, those of a shared prefix once */
+    uint64_t live_bytes;         /* rows that a sequence or prefix still holds, shared ones once */
     uint64_t committed_bytes;    /* private committed bytes of sequences */
-    uint64_t shared_bytes;       /* of prefixes, once */
+    uint64_t shared_bytes;       /* of extents that a prefix was made of, once each, also after its
+                                  * end while a sequence has them */
     uint64_t reserved_bytes;     /* addresses */
     uint64_t max_sequence_bytes; /* what max_tokens of one sequence would commit */
     uint64_t copied_bytes;       /* boundary copies at attach, and eager growth */
@@ -74,7 +75,8 @@ MBR_API mbr_status mbr_kv_read(mbr_kv *kv, mbr_kv_figures *figures, mbr_error *e
 typedef struct mbr_kv_strides {
     uint32_t struct_size;
     uint32_t element_bytes;
-    uint64_t address; /* of the sequence's group; constant while growing */
+    uint64_t address; /* of the sequence's group; constant (MBR_KV_EAGER_COPY: until it grows past
+                       * its capacity, as are the strides) */
     uint64_t window_tokens, window_bytes;
     uint64_t token_bytes, layer_bytes, plane_bytes, head_bytes;
 } mbr_kv_strides;
@@ -82,28 +84,41 @@ typedef struct mbr_kv_strides {
 typedef struct mbr_sequence_request {
     uint32_t struct_size;
     uint32_t reserved_0;
-    mbr_stream_handle stream;    /* copies and fills run on it; the sequence's own */
+    mbr_stream_handle stream;    /* copies and fills run on it; the sequence's own. It stays
+                                  * attached until its work is done and the sequence destroyed; 0:
+                                  * used by the host alone, nothing is copied */
     uint64_t tokens;             /* committed at once: the prompt, prefix included */
     const mbr_kv_prefix *prefix; /* NULL: none */
     uint64_t prefix_tokens; /* how many of its tokens are equal; at most the prefix's and tokens.
                              * Whole extents of them are shared, the rest is copied from the
                              * prefix's source where that still lives, else written by the
-                             * caller: see mbr_sequence_figures.valid_tokens */
+                             * caller: see mbr_sequence_figures.valid_tokens. The stream's work
+                             * runs after that which wrote them: the caller's duty */
     uint64_t tag;
     mbr_refusal *refusal; /* may be NULL */
 } mbr_sequence_request;
 
-/* One transaction over all groups: reserve, attach, commit. On failure nothing is left. */
+/* One transaction over all groups: reserve, attach, commit. All rows of `tokens` are committed, in
+ * sliding groups from the first token that prefix_tokens still look back at.
+ *
+ * On failure nothing is left. A refused prefix (any status but MBR_RESIDUAL) may be followed by a
+ * private sequence. MBR_RESIDUAL: an undo failed, too; what it says stays mapped and charged for
+ * good at addresses that are never used again, and the caller reports it before it goes on. */
 MBR_API mbr_status mbr_sequence_create(
     mbr_kv *kv, const mbr_sequence_request *request, mbr_sequence **sequence, mbr_error *error);
 
 /* Tokens more. Within what is committed it is one comparison (H7). On failure the old length holds
- * and its bytes stay readable. MBR_OUT_OF_RANGE past max_tokens. */
+ * and its bytes stay readable. MBR_OUT_OF_RANGE past max_tokens.
+ *
+ * A sliding group keeps the rows that the new tokens still look back at: whole extents that were
+ * behind the window already before the call are given back, after the sequence's stream. Appending
+ * 0 tokens gives back what the last ones left behind, and nothing else. */
 MBR_API mbr_status mbr_sequence_append(
     mbr_sequence *sequence, uint64_t tokens, mbr_refusal *refusal, mbr_error *error);
 
-/* Ends it behind its stream and `streams` (stream_count of them, may be 0). On failure
- * (MBR_QUEUE_FULL) it lives on. */
+/* Ends it behind its stream and `streams` (stream_count of them, at most 47, may be 0). On failure
+ * (MBR_QUEUE_FULL) it lives on; if a part of it is queued already, it can only be destroyed again,
+ * and MBR_STALE is the answer to everything that would change it. */
 MBR_API mbr_status mbr_sequence_destroy(mbr_sequence *sequence, const mbr_stream_handle *streams,
     uint32_t stream_count, mbr_error *error);
 
@@ -127,8 +142,9 @@ MBR_API mbr_status mbr_sequence_strides(
 MBR_API mbr_status mbr_sequence_locate(const mbr_sequence *sequence, uint32_t group, uint32_t layer,
     uint32_t plane, uint32_t head, uint64_t token, uint64_t *address, mbr_error *error);
 
-/* Ranges that are private to the sequence and hold live tokens, in order: *cursor from 0; *bytes 0
- * at the end. What a holder that verifies contents writes. */
+/* Ranges that are private to the sequence and hold rows of tokens that it has not given back
+ * (window-major: whole windows), each once: *cursor from 0, else as the last call left it; *bytes 0
+ * at the end. All that may be written: shared extents are mapped read-only. */
 MBR_API mbr_status mbr_sequence_next_private(const mbr_sequence *sequence, uint64_t *cursor,
     uint64_t *address, uint64_t *bytes, mbr_error *error);
 

@@ -325,8 +325,7 @@ mbr_status KvWorld::append(Tracked *tracked, uint64_t tokens, mbr_refusal *refus
     mbr_status status = mbr_sequence_append(tracked->sequence, tokens, refusal, &error);
     if (status != MBR_OK)
         return status;
-    if (tokens != 0)
-        tracked->before_append = from;
+    tracked->before_append = from;
     for (uint64_t t = 0; t < tokens; t++)
         tracked->ids.push_back(next_id++);
     synchronize();
