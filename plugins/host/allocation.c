@@ -146,10 +146,9 @@ static int take_memory(
 }
 
 /* Unmaps it all: 0, or an errno if it still stands there as far as anybody can tell. */
-static int give_memory(const mbr_instance *instance, struct allocation *allocation)
+static int give_memory(mbr_instance *instance, struct allocation *allocation)
 {
-    const struct mbr_host_os *os = &instance->os;
-    int code = os->munmap(os->context, allocation->outer_address, allocation->outer_bytes);
+    int code = mbr_host_vacate(instance, allocation->outer_address, allocation->outer_bytes, false);
     if (code != 0 &&
         mbr_host_look_at(instance, allocation->outer_address, allocation->outer_bytes) ==
             MBR_HOST_RANGE_HOLE)

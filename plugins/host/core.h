@@ -46,6 +46,7 @@ struct mbr_instance {
     struct mbr_interval *free_parts; /* of the file below file_next_bytes; no two adjacent */
     uint64_t file_next_bytes;        /* the file's unused tail begins here */
     uint64_t file_bytes;             /* its size, as far as it is known */
+    uint64_t ballast_address;        /* of vacate.c; 0: there is none now */
     uint64_t file_claims_in_flight;  /* slots that change the file's blocks right now */
     uint64_t file_owned_bytes, owned_bytes, mapped_bytes, reserved_bytes, mapping_count;
 };
@@ -115,6 +116,14 @@ int mbr_host_hide(const mbr_instance *instance, uint64_t address, uint64_t bytes
 /* What stands in a range; MBR_HOST_RANGE_OTHER where nobody can tell. */
 enum mbr_host_range_kind mbr_host_look_at(
     const mbr_instance *instance, uint64_t address, uint64_t bytes);
+
+/* Makes a range empty in one step: without access but kept from others, or given back. 0 or an
+ * errno; the range may then be in any state. Takes the lock. */
+int mbr_host_vacate(mbr_instance *instance, uint64_t address, uint64_t bytes, bool is_kept);
+
+/* Mappings that can be dropped so that others can be given up; see vacate.c. */
+void mbr_host_ballast_fill_locked(mbr_instance *instance);
+int mbr_host_ballast_drop_locked(mbr_instance *instance); /* 0 or an errno: it is still there */
 
 /* Refuses flags of the critical half that are not in `known`. */
 mbr_status mbr_host_check_flags(uint32_t flags, uint32_t known, mbr_error *error);

@@ -267,6 +267,7 @@ mbr_status mbr_host_open(const struct mbr_host_os *os, const mbr_heap *heap,
         goto release_instance;
     }
     MBR_CHECK(pthread_mutex_init(&instance->lock, NULL) == 0);
+    mbr_host_ballast_fill_locked(instance); /* nobody else knows the instance yet */
     instance->magic = MBR_HOST_MAGIC;
     outcome->instance = instance;
     return MBR_OK;
@@ -358,6 +359,11 @@ static mbr_status slot_close(
             "alive: %" PRIu64 " allocations, %" PRIu64 " reservations, %" PRIu64
             " extents, %" PRIu64 " mappings",
             live.allocation_count, live.reservation_count, live.extent_count, live.mapping_count);
+    mbr_host_lock(instance);
+    int code = mbr_host_ballast_drop_locked(instance);
+    mbr_host_unlock(instance);
+    if (code != 0)
+        return mbr_host_fail(error, code, "close: munmap", 0);
     instance->magic = 0;
     /* Linux has closed the descriptor whatever close answers. */
     (void)instance->os.file_close(instance->os.context, instance->file);

@@ -96,10 +96,9 @@ static mbr_status read_access(
  * could be given these addresses. Returns RESERVED; FILE if the mappings are still there; anything
  * else if nobody can tell. *code is 0 or the errno. */
 static enum mbr_host_range_kind make_empty(
-    const mbr_instance *instance, uint64_t address, uint64_t bytes, int *code)
+    mbr_instance *instance, uint64_t address, uint64_t bytes, int *code)
 {
-    *code = instance->os.mmap(instance->os.context, &address, bytes, PROT_NONE,
-        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    *code = mbr_host_vacate(instance, address, bytes, true);
     if (*code != 0)
         return mbr_host_look_at(instance, address, bytes);
     /* A child that sees a range without pages and without access sees nothing. */

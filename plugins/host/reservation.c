@@ -156,8 +156,8 @@ static mbr_status slot_unreserve(mbr_instance *instance, const mbr_unreserve_req
             reservation->mappings->start);
         goto leave_reservation;
     }
-    const struct mbr_host_os *os = &instance->os;
-    int code = os->munmap(os->context, reservation->outer_address, reservation->outer_bytes);
+    int code =
+        mbr_host_vacate(instance, reservation->outer_address, reservation->outer_bytes, false);
     if (code != 0 &&
         mbr_host_look_at(instance, reservation->outer_address, reservation->outer_bytes) !=
             MBR_HOST_RANGE_HOLE) {

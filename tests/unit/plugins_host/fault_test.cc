@@ -228,6 +228,14 @@ void Player::close()
 {
     if (is_open) {
         Result result = host.close();
+        if (!result.ok()) { // the fault hit close itself: the instance goes on
+            EXPECT_GE(world.hit, 0) << result.error.text;
+            EXPECT_EQ(result.outcome.state, (uint32_t)MBR_STATE_UNCHANGED);
+            int hit = world.hit;
+            world.arm(Plan());
+            result = host.close();
+            world.hit = hit;
+        }
         EXPECT_TRUE(result.ok()) << result.error.text;
     }
     EXPECT_EQ(world.blocks, 0);
@@ -295,7 +303,7 @@ TEST(HostFaults, EveryCallFailing_LeavesExactBooksAndAUsableMechanism)
     sweep({}, tally);
     ASSERT_FALSE(HasFailure());
     std::cout << tally.faults << " faults\n";
-    EXPECT_GE(tally.faults, 1968); // 82 calls in 24 ways
+    EXPECT_GE(tally.faults, 2136); // 89 calls in 24 ways
     // Every kind of call was failed, except those that only this mode does not make.
     for (int kind = 0; kind < kCallCount; kind++)
         if (kind != kFileTruncate && kind != kInspect && kind != kFileOwned) {
@@ -316,7 +324,8 @@ TEST(HostFaults, EveryCallFailingAndItsUndoToo_LeavesAnExactResidual)
                      nth++)
                     ;
     ASSERT_FALSE(HasFailure());
-    EXPECT_GE(tally.faults, 1312); // 82 calls in 16 ways
+    std::cout << tally.faults << " faults\n";
+    EXPECT_GE(tally.faults, 1424); // 89 calls in 16 ways
     EXPECT_GT(tally.states[MBR_STATE_PARTIAL], 0);
     EXPECT_GT(tally.states[MBR_STATE_QUARANTINED], 0);
 }
@@ -326,6 +335,7 @@ TEST(HostFaults, EveryCallFailingWithoutPopulate_LeavesExactBooks)
     Tally tally;
     sweep({{"populate", "0"}, {"huge", "advise"}}, tally);
     ASSERT_FALSE(HasFailure());
-    EXPECT_GE(tally.faults, 1992); // 83 calls in 24 ways
+    std::cout << tally.faults << " faults\n";
+    EXPECT_GE(tally.faults, 2160); // 90 calls in 24 ways
     EXPECT_GT(tally.hits[kFileTruncate], 0);
 }
