@@ -9,7 +9,8 @@
  *     charge of a holder here = sum over threads (allocated - freed) of that holder
  *     cache pays              = span bytes - sum of the above
  *
- * A holder with an allowance takes the exact path instead. */
+ * A holder with an allowance takes the exact path instead. The cache itself may be the holder: then
+ * nothing moves. */
 #ifndef MEMBRANE_HOST_ALLOC_ARENA_H
 #define MEMBRANE_HOST_ALLOC_ARENA_H
 
@@ -18,14 +19,17 @@
 
 #define MBR_CLASS_MAX_BYTES (UINT64_C(64) << 20)
 #define MBR_ALLOCATION_LIMIT_COUNT (UINT64_C(1) << 26) /* live allocations of one table */
+#define MBR_PAYER_LIMIT_COUNT 1024 /* holders of one arena, its cache included */
 
 /* All records of one manager: handle -> record, address -> record. */
 typedef struct mbr_alloc_table mbr_alloc_table;
 typedef struct mbr_arena mbr_arena;
 
+/* By MBR_ALLOCATION_…; state 0 is a block that was never handed out. */
 extern const mbr_state_table mbr_allocation_states;
 
 mbr_status mbr_alloc_table_create(const mbr_heap *heap, mbr_alloc_table **table, mbr_error *error);
+/* NULL is allowed. Every arena of it is gone. */
 void mbr_alloc_table_destroy(mbr_alloc_table *table);
 
 typedef struct mbr_arena_options {
@@ -33,11 +37,13 @@ typedef struct mbr_arena_options {
     mbr_backing *backing;
     mbr_context *context; /* a span pins it */
     uint32_t isolation_group;
-    const mbr_heap *heap;
+    uint64_t keep_bytes;  /* idle slabs above it go back to the backing as they become idle */
+    const mbr_heap *heap; /* copied; its context outlives the arena */
 } mbr_arena_options;
 
 mbr_status mbr_arena_create(const mbr_arena_options *options, mbr_arena **arena, mbr_error *error);
-/* Gives every idle slab back. MBR_IN_USE with counts while an allocation lives or is queued. */
+/* Gives every idle slab back. MBR_IN_USE with counts while an allocation lives, is queued or is
+ * lost; the arena then goes on. Nobody else is in a call of the arena. */
 mbr_status mbr_arena_destroy(mbr_arena *arena, mbr_error *error);
 
 typedef struct mbr_arena_request {
@@ -49,31 +55,57 @@ typedef struct mbr_arena_request {
     mbr_refusal *refusal;
 } mbr_arena_request;
 
-/* Hot path: no malloc, no shared lock, no syscall (I20). */
+/* Hot path: no malloc, no shared lock, no syscall (I20). result->struct_size is the caller's.
+ *
+ * Size 0 gives a block of the smallest class. Content is ZERO, as the backing said for a block that
+ * was never handed out before, or STALE: bytes of an earlier allocation of this arena.
+ *
+ * Before a refusal completed releases are reaped, blocks that threads keep and idle slabs go back,
+ * the backing evicts what is missing. Errors: MBR_OVER_BUDGET and the backing's; MBR_OVERFLOW;
+ * MBR_INVALID_ARGUMENT (alignment, holder of another authority); MBR_UNSUPPORTED (a flag, or ZEROED
+ * where nobody can fill); MBR_OUT_OF_HOST_MEMORY; MBR_OUT_OF_DESCRIPTORS (holders); MBR_BUSY
+ * (context retiring), MBR_DEVICE_LOST. */
 mbr_status mbr_arena_alloc(
     mbr_arena *arena, const mbr_arena_request *request, mbr_alloc_result *result, mbr_error *error);
 
 /* By handle, or by the allocation's start. now: the caller proves quiescence; otherwise after the
- * streams, or the allocation's own stream if there are none given. */
+ * streams, or the allocation's own stream if there are none given; at once where it has none.
+ *
+ * MBR_UNKNOWN_OBJECT: unknown, interior, or released or queued already: exactly one of racing
+ * threads succeeds. A failure of mbr_context_defer is returned and the allocation is still live,
+ * except MBR_DEVICE_LOST: the free is accepted, the allocation is lost and stays charged. */
 mbr_status mbr_alloc_free(mbr_alloc_table *table, mbr_allocation_handle allocation,
     uint64_t address, bool now, const uint64_t *stream_ids, uint32_t stream_count,
     mbr_error *error);
+/* By handle, or by any address inside. MBR_STALE: released, or its block belongs to a later
+ * allocation; MBR_UNKNOWN_OBJECT. figures->struct_size is the caller's. */
 mbr_status mbr_alloc_table_read(mbr_alloc_table *table, mbr_allocation_handle allocation,
     uint64_t address, mbr_allocation_figures *figures, mbr_error *error);
 
 /* Folds every thread's tally of the arena into the books. */
 void mbr_arena_fold(mbr_arena *arena);
-/* Gives idle slabs back to the backing until at most keep_bytes of them are cached. */
+/* The holder with this id was destroyed: its place is free for another one. A holder is folded
+ * before it is destroyed. */
+void mbr_arena_forget_holder(mbr_arena *arena, uint64_t holder_id);
+/* Gives idle slabs back to the backing, longest idle first, until at most keep_bytes of them are
+ * cached; blocks that threads keep go back to their slabs first. Returns the bytes given. */
 uint64_t mbr_arena_trim(mbr_arena *arena, uint64_t keep_bytes);
+void mbr_arena_set_keep(mbr_arena *arena, uint64_t keep_bytes);
+/* The end of the arena's lost context is confirmed from outside: its lost allocations are released.
+ * Returns their bytes. */
+uint64_t mbr_arena_confirm_lost(mbr_arena *arena);
 
 typedef struct mbr_arena_figures {
     uint64_t live_count, live_bytes; /* handed out, in class bytes */
     uint64_t queued_count, queued_bytes;
-    uint64_t slab_bytes, idle_bytes;
-    uint64_t quarantined_count;
+    uint64_t slab_bytes, idle_bytes; /* of all spans; of those with no block out */
+    uint64_t quarantined_count;      /* lost with the device */
 } mbr_arena_figures;
 
+/* Exact for threads at rest. */
 void mbr_arena_read(mbr_arena *arena, mbr_arena_figures *figures);
+/* Recomputes the arena's totals from its records. MBR_OK, or MBR_INTERNAL with the first equation
+ * that does not hold. Call it with threads at rest. */
 mbr_status mbr_arena_audit(mbr_arena *arena, mbr_error *error);
 
 #endif

@@ -132,7 +132,7 @@ bool mbr_table_copy(mbr_table_index table, const mbr_image *image, const void *f
     MBR_ASSERT(agreed <= MBR_HOST_MINOR_MAX);
     const table_spec *spec = &specs[table];
     mbr_vtable_head head;
-    uint16_t minor;
+    uint16_t minor = 0;
     mbr_table_fill_absent(table, own);
     if (!judge_head(spec, image, foreign, agreed, &head, &minor, text))
         return false;

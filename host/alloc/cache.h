@@ -1,0 +1,81 @@
+/* The calling thread's cache of one arena: blocks that it may hand out without a lock. */
+#ifndef MEMBRANE_HOST_ALLOC_CACHE_H
+#define MEMBRANE_HOST_ALLOC_CACHE_H
+
+#include "host/alloc/record.h"
+
+#define MBR_THREAD_ARENA_COUNT 16 /* arenas that a thread finds at once */
+
+typedef struct mbr_thread_slot {
+    uint64_t arena_id;
+    mbr_cache *cache;
+} mbr_thread_slot;
+
+extern _Thread_local mbr_thread_slot mbr_thread_slots[MBR_THREAD_ARENA_COUNT];
+
+/* Makes the cache, or finds it again after a collision. NULL: no host memory, or the thread's end
+ * would not be seen; the thread then works without one. */
+mbr_cache *mbr_cache_open(mbr_arena *arena);
+
+/* NULL: none is known here. */
+static inline mbr_cache *mbr_cache_peek(const mbr_arena *arena)
+{
+    const mbr_thread_slot *slot = &mbr_thread_slots[arena->id & (MBR_THREAD_ARENA_COUNT - 1)];
+    return __builtin_expect(slot->arena_id == arena->id, 1) ? slot->cache : NULL;
+}
+
+static inline mbr_cache *mbr_cache_find(mbr_arena *arena)
+{
+    mbr_cache *cache = mbr_cache_peek(arena);
+    return __builtin_expect(cache != NULL, 1) ? cache : mbr_cache_open(arena);
+}
+
+/* A block of the class, or NULL. Others may have taken what is below the top. */
+static inline mbr_record *mbr_cache_pop(mbr_cache *cache, uint32_t class_index)
+{
+    mbr_magazine *magazine = &cache->magazines[class_index];
+    while (magazine->top_index != 0) {
+        mbr_record *block = atomic_exchange_explicit(
+            &magazine->blocks[--magazine->top_index], NULL, memory_order_acquire);
+        cache->large_bytes -= magazine->counted_bytes;
+        if (__builtin_expect(block != NULL, 1))
+            return block;
+    }
+    return NULL;
+}
+
+/* False: it is full. */
+static inline bool mbr_cache_push(mbr_cache *cache, uint32_t class_index, mbr_record *block)
+{
+    mbr_magazine *magazine = &cache->magazines[class_index];
+    uint64_t large_bytes = cache->large_bytes + magazine->counted_bytes;
+    if (__builtin_expect(magazine->top_index == magazine->limit_count ||
+                large_bytes > MBR_CACHE_LARGE_LIMIT_BYTES,
+            0))
+        return false;
+    cache->large_bytes = large_bytes;
+    atomic_store_explicit(&magazine->blocks[magazine->top_index++], block, memory_order_release);
+    return true;
+}
+
+/* A block out of the slabs; more go to the magazine. `cache` may be NULL. NULL: there is none. */
+mbr_record *mbr_cache_refill(mbr_arena *arena, mbr_cache *cache, uint32_t class_index);
+
+/* The same out of a new slab, for which the backing is asked. */
+mbr_record *mbr_cache_grow(mbr_arena *arena, mbr_cache *cache, const mbr_slab_request *request,
+    mbr_status *status, mbr_error *error);
+
+/* Takes a block back where the thread has no room for it: others go to the slabs to make some, or
+ * it goes itself. */
+void mbr_cache_put_slow(mbr_arena *arena, mbr_cache *cache, mbr_record *block);
+
+static inline void mbr_cache_put(mbr_arena *arena, mbr_cache *cache, mbr_record *block)
+{
+    uint32_t class_index = mbr_record_slab(block)->class_index;
+    if (__builtin_expect(cache == NULL || class_index == MBR_CLASS_OWN_SPAN ||
+                !mbr_cache_push(cache, class_index, block),
+            0))
+        mbr_cache_put_slow(arena, cache, block);
+}
+
+#endif

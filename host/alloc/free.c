@@ -1,0 +1,248 @@
+/* Responsible for the end of an allocation: at once, or through the release queue of its context;
+ * and for what a client may ask about one. Exactly one exchange of the record's word decides who
+ * ends it; everything after that is the winner's alone. */
+#include "host/alloc/cache.h"
+#include "host/alloc/payer.h"
+
+/* ---- Finding ------------------------------------------------------------------------------------
+ */
+static inline mbr_record *find_handle(
+    const mbr_alloc_table *table, mbr_allocation_handle handle, uint64_t *word)
+{
+    mbr_record *record =
+        mbr_table_record(table, (uint32_t)(handle.value & (MBR_ALLOCATION_LIMIT_COUNT - 1)));
+    if (__builtin_expect(record == NULL, 0))
+        return NULL;
+    *word = mbr_record_word(record);
+    return __builtin_expect(((*word ^ handle.value) & MBR_WORD_GENERATION) == 0, 1) ? record : NULL;
+}
+
+static inline mbr_record *find(const mbr_alloc_table *table, mbr_allocation_handle handle,
+    uint64_t address, bool interior, uint64_t *word)
+{
+    return handle.value != 0 ? find_handle(table, handle, word)
+                             : mbr_table_find_address(table, address, interior, word);
+}
+
+MBR_RARE static mbr_status refuse_unknown(
+    mbr_allocation_handle handle, uint64_t address, mbr_error *error)
+{
+    if (handle.value != 0)
+        return mbr_fail(error, MBR_UNKNOWN_OBJECT,
+            "handle 0x%llx names no live allocation: it was never given, or is released or queued "
+            "already",
+            (unsigned long long)handle.value);
+    return mbr_fail(error, MBR_UNKNOWN_OBJECT,
+        "no live allocation starts at 0x%llx: unknown, inside of one, or released or queued "
+        "already",
+        (unsigned long long)address);
+}
+
+/* ---- At once ------------------------------------------------------------------------------------
+ */
+static inline void release(mbr_record *record, uint64_t word)
+{
+    const mbr_slab *slab = mbr_record_slab(record);
+    mbr_arena *arena = slab->arena;
+    mbr_cache *cache = mbr_cache_find(arena);
+    mbr_payer_refund(
+        arena, cache, word, atomic_load_explicit(&slab->block_bytes, memory_order_relaxed));
+    mbr_cache_put(arena, cache, record);
+}
+
+/* ---- Through the queue --------------------------------------------------------------------------
+ */
+static void count_queued(mbr_arena *arena, uint64_t bytes)
+{
+    atomic_fetch_add_explicit(&arena->queued_count, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&arena->queued_bytes, bytes, memory_order_relaxed);
+}
+
+static void uncount_queued(mbr_arena *arena, uint64_t bytes)
+{
+    atomic_fetch_sub_explicit(&arena->queued_count, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&arena->queued_bytes, bytes, memory_order_relaxed);
+}
+
+/* Still charged and never used again, until the end of the context is confirmed. */
+static void lose(mbr_record *record, uint64_t word)
+{
+    const mbr_slab *slab = mbr_record_slab(record);
+    mbr_arena *arena = slab->arena;
+    uint64_t bytes = atomic_load_explicit(&slab->block_bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&arena->lost_count, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&arena->lost_bytes, bytes, memory_order_relaxed);
+    mbr_record_move(record, &word, MBR_ALLOCATION_DEVICE_LOST);
+    uncount_queued(arena, bytes);
+}
+
+/* On whatever thread reaps. The arena may end as soon as its lock is dropped, unless it waits for
+ * slabs that are being given. */
+static void settle(mbr_deferred *entry, mbr_settled how)
+{
+    mbr_record *record = ((mbr_waiting *)entry)->record;
+    uint64_t word = mbr_record_word(record);
+    if (how == MBR_SETTLED_LOST) {
+        lose(record, word);
+        return;
+    }
+    const mbr_slab *slab = mbr_record_slab(record);
+    mbr_arena *arena = slab->arena;
+    uint64_t bytes = atomic_load_explicit(&slab->block_bytes, memory_order_relaxed);
+    mbr_record_move(record, &word, MBR_ALLOCATION_RELEASED);
+    mbr_lock_take(&arena->lock);
+    mbr_payer_refund_locked(arena, word, bytes);
+    mbr_slabs_put_locked(arena, record);
+    uncount_queued(arena, bytes);
+    mbr_slab *detached = mbr_slabs_detach_locked(arena, arena->keep_bytes);
+    mbr_lock_drop(&arena->lock);
+    mbr_slabs_give(arena, detached);
+}
+
+_Static_assert(offsetof(mbr_waiting, deferred) == 0, "settle finds the entry around the deferred");
+
+__attribute__((noinline)) static mbr_status queue(mbr_record *record, uint64_t word,
+    const uint64_t *stream_ids, uint32_t stream_count, mbr_error *error)
+{
+    const mbr_slab *slab = mbr_record_slab(record);
+    mbr_arena *arena = slab->arena;
+    uint64_t bytes = atomic_load_explicit(&slab->block_bytes, memory_order_relaxed);
+    mbr_waiting *waiting = mbr_table_waiting(arena->table, mbr_record_index(record));
+    waiting->record = record;
+    waiting->deferred = (mbr_deferred){.bytes = bytes, .settle = settle};
+    count_queued(arena, bytes); /* before: it may settle before defer returns */
+    mbr_error own = {MBR_SIZED(mbr_error)};
+    mbr_status status =
+        mbr_context_defer(arena->context, stream_ids, stream_count, &waiting->deferred, &own);
+    if (status == MBR_OK)
+        return MBR_OK;
+    if (status == MBR_DEVICE_LOST) { /* as if it had been queued just before the loss */
+        lose(record, word);
+        return MBR_OK;
+    }
+    mbr_record_move(record, &word, MBR_ALLOCATION_LIVE);
+    uncount_queued(arena, bytes);
+    mbr_error_copy(error, &own);
+    return status;
+}
+
+/* The stream that it was allocated for; 0: none. */
+static uint64_t own_stream(const mbr_alloc_table *table, const mbr_record *record, uint64_t word)
+{
+    if ((word & MBR_WORD_NOTED) == 0)
+        return 0;
+    return atomic_load_explicit(
+        &mbr_table_note(table, mbr_record_index(record))->stream_id, memory_order_relaxed);
+}
+
+mbr_status mbr_alloc_free(mbr_alloc_table *table, mbr_allocation_handle allocation,
+    uint64_t address, bool now, const uint64_t *stream_ids, uint32_t stream_count, mbr_error *error)
+{
+    uint64_t word = 0, own;
+    mbr_record *record = find(table, allocation, address, false, &word);
+    if (__builtin_expect(record == NULL || mbr_word_state(word) != MBR_ALLOCATION_LIVE, 0))
+        return refuse_unknown(allocation, address, error);
+    if (!now && stream_count == 0) {
+        own = own_stream(table, record, word);
+        stream_ids = &own;
+        stream_count = own != 0;
+        now = own == 0; /* used by the host alone */
+    }
+    uint32_t next = now ? MBR_ALLOCATION_RELEASED : MBR_ALLOCATION_QUEUED;
+    if (!mbr_record_try_move(record, &word, next))
+        return refuse_unknown(allocation, address, error);
+    if (!now)
+        return queue(record, word, stream_ids, stream_count, error);
+    release(record, word);
+    return MBR_OK;
+}
+
+/* ---- The confirmed end of a lost context --------------------------------------------------------
+ */
+static uint64_t confirm_slab_locked(mbr_arena *arena, mbr_slab *slab) MBR_REQUIRES(&arena->lock)
+{
+    uint64_t bytes = atomic_load_explicit(&slab->block_bytes, memory_order_relaxed);
+    uint32_t first = atomic_load_explicit(&slab->first_index, memory_order_relaxed);
+    uint64_t released_bytes = 0;
+    for (uint32_t i = 0; i < slab->carved_count; i++) {
+        mbr_record *record = mbr_table_record(arena->table, first + i);
+        uint64_t word = mbr_record_word(record);
+        if (mbr_word_state(word) != MBR_ALLOCATION_DEVICE_LOST)
+            continue;
+        mbr_record_move(record, &word, MBR_ALLOCATION_RELEASED);
+        mbr_payer_refund_locked(arena, word, bytes);
+        mbr_slabs_put_locked(arena, record);
+        atomic_fetch_sub_explicit(&arena->lost_count, 1, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&arena->lost_bytes, bytes, memory_order_relaxed);
+        released_bytes += bytes;
+    }
+    return released_bytes;
+}
+
+uint64_t mbr_arena_confirm_lost(mbr_arena *arena)
+{
+    uint64_t released_bytes = 0;
+    mbr_lock_take(&arena->lock);
+    for (mbr_slab *slab = arena->slabs; slab != NULL; slab = slab->all_next)
+        released_bytes += confirm_slab_locked(arena, slab);
+    mbr_slab *detached = mbr_slabs_detach_locked(arena, arena->keep_bytes);
+    mbr_lock_drop(&arena->lock);
+    mbr_slabs_give(arena, detached);
+    return released_bytes;
+}
+
+/* ---- Figures ------------------------------------------------------------------------------------
+ */
+static mbr_status refuse_view(
+    const mbr_alloc_table *table, mbr_allocation_handle handle, uint64_t address, mbr_error *error)
+{
+    if (handle.value == 0)
+        return mbr_fail(error, MBR_UNKNOWN_OBJECT, "no allocation holds the address 0x%llx",
+            (unsigned long long)address);
+    const mbr_record *record =
+        mbr_table_record(table, (uint32_t)(handle.value & (MBR_ALLOCATION_LIMIT_COUNT - 1)));
+    uint64_t generation = handle.value & MBR_WORD_GENERATION;
+    if (record == NULL || generation == 0 ||
+        (mbr_record_word(record) & MBR_WORD_GENERATION) < generation)
+        return mbr_fail(error, MBR_UNKNOWN_OBJECT, "handle 0x%llx was never given",
+            (unsigned long long)handle.value);
+    return mbr_fail(error, MBR_STALE, "the allocation of handle 0x%llx was released",
+        (unsigned long long)handle.value);
+}
+
+static void describe(const mbr_alloc_table *table, const mbr_record *record, uint64_t word,
+    mbr_allocation_figures *figures)
+{
+    const mbr_slab *slab = mbr_record_slab(record);
+    uint64_t usable = atomic_load_explicit(&slab->usable_bytes, memory_order_relaxed);
+    uint64_t asked = atomic_load_explicit(&slab->asked_bytes, memory_order_relaxed);
+    uint32_t index = mbr_record_index(record);
+    /* A span of its own is the one kind of slab without a reciprocal. */
+    bool own = atomic_load_explicit(&slab->reciprocal, memory_order_relaxed) == 0;
+    figures->state = mbr_word_state(word);
+    figures->address = mbr_record_address(record);
+    figures->bytes =
+        own ? asked : usable - atomic_load_explicit(&record->slack_bytes, memory_order_relaxed);
+    figures->charged_bytes = atomic_load_explicit(&slab->block_bytes, memory_order_relaxed);
+    figures->tag = (word & MBR_WORD_NOTED) != 0
+        ? atomic_load_explicit(&mbr_table_note(table, index)->tag, memory_order_relaxed)
+        : 0;
+    figures->allocation.value = mbr_word_handle(word, index);
+}
+
+/* No lock: what was read is right if the word is still the same afterwards. */
+mbr_status mbr_alloc_table_read(mbr_alloc_table *table, mbr_allocation_handle allocation,
+    uint64_t address, mbr_allocation_figures *figures, mbr_error *error)
+{
+    for (;;) {
+        uint64_t word = 0;
+        mbr_record *record = find(table, allocation, address, true, &word);
+        uint32_t state = mbr_word_state(word);
+        if (record == NULL || state == 0 || state == MBR_ALLOCATION_RELEASED)
+            return refuse_view(table, allocation, address, error);
+        describe(table, record, word, figures);
+        atomic_thread_fence(memory_order_acquire);
+        if (atomic_load_explicit(&record->word, memory_order_relaxed) == word)
+            return MBR_OK;
+    }
+}

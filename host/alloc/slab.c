@@ -1,0 +1,285 @@
+/* Responsible for slabs: cutting them from spans, the bits that say which blocks are here, the
+ * lists by class, and idle slabs, the longest idle of which leave first. Never touches the memory
+ * of a block, never moves a word except that it attaches records to new blocks. */
+#include "host/alloc/payer.h"
+
+#include <utlist.h>
+
+#define BITS_OF_WORD 64
+
+/* ---- Bits: blocks that are here */
+static bool has_blocks(const mbr_slab *slab)
+{
+    return slab->here_count != 0 ||
+        slab->carved_count < atomic_load_explicit(&slab->block_count, memory_order_relaxed);
+}
+
+/* Blocks that were never touched count as here. */
+static bool is_idle(const mbr_slab *slab)
+{
+    return slab->here_count + slab->worn_count == slab->carved_count;
+}
+
+static mbr_record *record_of(const mbr_slab *slab, uint32_t block)
+{
+    return mbr_table_record(
+        slab->arena->table, atomic_load_explicit(&slab->first_index, memory_order_relaxed) + block);
+}
+
+/* Attaches the records of the next word of blocks. A record's line is touched first here, so a slab
+ * of thousands of blocks costs nothing until they are used. */
+static void carve(mbr_slab *slab)
+{
+    uint32_t begin = slab->carved_count;
+    uint32_t count = atomic_load_explicit(&slab->block_count, memory_order_relaxed) - begin;
+    count = count < BITS_OF_WORD ? count : BITS_OF_WORD;
+    uint64_t block_bytes = atomic_load_explicit(&slab->block_bytes, memory_order_relaxed);
+    uint32_t first = atomic_load_explicit(&slab->first_index, memory_order_relaxed);
+    mbr_record *records = record_of(slab, 0);
+    for (uint32_t block = begin; block < begin + count; block++)
+        mbr_record_attach(&records[block], slab, first + block,
+            slab->span.address + block * block_bytes, slab->span.content);
+    slab->bits[begin / BITS_OF_WORD] = UINT64_MAX >> (BITS_OF_WORD - count);
+    slab->carved_count += count;
+    slab->here_count += count;
+    slab->first_word = begin / BITS_OF_WORD;
+}
+
+static uint32_t take_bits(mbr_slab *slab, mbr_record **blocks, uint32_t count)
+{
+    uint32_t taken = 0;
+    mbr_record *records = record_of(slab, 0);
+    while (taken < count && has_blocks(slab)) {
+        if (slab->here_count == 0)
+            carve(slab);
+        uint32_t word = slab->first_word;
+        while (slab->bits[word] == 0)
+            word++;
+        slab->first_word = word;
+        uint64_t bits = slab->bits[word];
+        for (; bits != 0 && taken < count; bits &= bits - 1) {
+            mbr_record *record = &records[word * BITS_OF_WORD + (uint32_t)__builtin_ctzll(bits)];
+            __builtin_prefetch(record, 1);
+            blocks[taken++] = record;
+            slab->here_count--;
+        }
+        slab->bits[word] = bits;
+    }
+    return taken;
+}
+
+static void put_bit(mbr_slab *slab, const mbr_record *block)
+{
+    uint32_t bit =
+        mbr_record_index(block) - atomic_load_explicit(&slab->first_index, memory_order_relaxed);
+    uint32_t word = bit / BITS_OF_WORD;
+    uint64_t mask = UINT64_C(1) << (bit % BITS_OF_WORD);
+    MBR_CHECK((slab->bits[word] & mask) == 0); /* a block that came back twice */
+    slab->bits[word] |= mask;
+    slab->here_count++;
+    if (word < slab->first_word)
+        slab->first_word = word;
+}
+
+/* ---- Lists */
+static void enter_idle_locked(mbr_arena *arena, mbr_slab *slab) MBR_REQUIRES(&arena->lock)
+{
+    slab->idle = true;
+    DL_PREPEND(arena->bins[slab->class_index].idle, slab);
+    DL_APPEND2(arena->idle_slabs, slab, idle_prev, idle_next);
+    arena->idle_bytes += slab->span.owned_bytes;
+}
+
+static void leave_idle_locked(mbr_arena *arena, mbr_slab *slab) MBR_REQUIRES(&arena->lock)
+{
+    slab->idle = false;
+    DL_DELETE(arena->bins[slab->class_index].idle, slab);
+    DL_DELETE2(arena->idle_slabs, slab, idle_prev, idle_next);
+    arena->idle_bytes -= slab->span.owned_bytes;
+}
+
+/* Takes from one slab that has blocks and files it where it belongs then. */
+static uint32_t take_from_locked(mbr_arena *arena, mbr_slab *slab, mbr_record **blocks,
+    uint32_t count) MBR_REQUIRES(&arena->lock)
+{
+    mbr_bin *bin = &arena->bins[slab->class_index];
+    bool was_partial = !slab->idle;
+    if (slab->idle)
+        leave_idle_locked(arena, slab);
+    uint32_t taken = take_bits(slab, blocks, count);
+    bin->out_count += taken;
+    if (was_partial && !has_blocks(slab))
+        DL_DELETE(bin->partial, slab);
+    else if (!was_partial && has_blocks(slab))
+        DL_PREPEND(bin->partial, slab);
+    return taken;
+}
+
+/* A slab that fills up is used again only when those that were partly used before it are full, so
+ * that slabs that empty can become idle. */
+uint32_t mbr_slabs_take_locked(
+    mbr_arena *arena, uint32_t class_index, mbr_record **blocks, uint32_t count)
+{
+    mbr_bin *bin = &arena->bins[class_index];
+    uint32_t taken = 0;
+    while (taken < count && (bin->partial != NULL || bin->idle != NULL)) {
+        mbr_slab *slab = bin->partial != NULL ? bin->partial : bin->idle;
+        taken += take_from_locked(arena, slab, blocks + taken, count - taken);
+    }
+    return taken;
+}
+
+static void file_after_put_locked(mbr_arena *arena, mbr_slab *slab, bool was_partial)
+    MBR_REQUIRES(&arena->lock)
+{
+    mbr_bin *bin = &arena->bins[slab->class_index];
+    bin->out_count--;
+    if (is_idle(slab)) {
+        if (was_partial)
+            DL_DELETE(bin->partial, slab);
+        enter_idle_locked(arena, slab);
+    } else if (!was_partial && has_blocks(slab)) {
+        DL_APPEND(bin->partial, slab);
+    }
+}
+
+void mbr_slabs_put_locked(mbr_arena *arena, mbr_record *block)
+{
+    mbr_slab *slab = mbr_record_slab(block);
+    bool was_partial = has_blocks(slab);
+    put_bit(slab, block);
+    file_after_put_locked(arena, slab, was_partial);
+}
+
+void mbr_slabs_wear_locked(mbr_arena *arena, mbr_record *block)
+{
+    mbr_slab *slab = mbr_record_slab(block);
+    bool was_partial = has_blocks(slab);
+    slab->worn_count++;
+    file_after_put_locked(arena, slab, was_partial);
+}
+
+/* ---- Slabs come and go */
+mbr_slab *mbr_slabs_detach_locked(mbr_arena *arena, uint64_t keep_bytes)
+{
+    mbr_slab *detached = NULL;
+    mbr_slab *own;
+    while ((own = arena->bins[MBR_CLASS_OWN_SPAN].idle) != NULL || arena->idle_bytes > keep_bytes) {
+        mbr_slab *slab = own != NULL ? own : arena->idle_slabs;
+        leave_idle_locked(arena, slab);
+        DL_DELETE2(arena->slabs, slab, all_prev, all_next);
+        arena->slab_bytes -= slab->span.owned_bytes;
+        slab->idle_next = detached;
+        detached = slab;
+    }
+    if (detached != NULL) {
+        arena->giving_count++;
+        mbr_payers_fold_locked(arena); /* the cache pays for these whole before they are given */
+    }
+    return detached;
+}
+
+uint64_t mbr_slabs_give(mbr_arena *arena, mbr_slab *detached)
+{
+    if (detached == NULL)
+        return 0;
+    mbr_lock_assert_none_held();
+    uint64_t given_bytes = 0;
+    while (detached != NULL) {
+        mbr_slab *slab = detached;
+        detached = slab->idle_next;
+        mbr_span span = slab->span;
+        mbr_heap_release(&arena->heap, slab->bits);
+        mbr_table_end_slab(arena->table, slab);
+        given_bytes += span.owned_bytes;
+        mbr_backing_give_span(arena->backing, &span);
+    }
+    mbr_lock_take(&arena->lock);
+    arena->giving_count--;
+    mbr_condition_signal_all(&arena->given);
+    mbr_lock_drop(&arena->lock);
+    return given_bytes;
+}
+
+/* Blocks of a span; 0: it has no room for one, or the mechanism owns less than one. */
+static uint32_t block_count_of(const mbr_slab_request *request, const mbr_span *span)
+{
+    if (request->class_index == MBR_CLASS_OWN_SPAN)
+        return span->bytes >= request->asked_bytes;
+    uint64_t bytes = mbr_min(span->bytes, span->owned_bytes);
+    uint64_t fit = bytes / mbr_class_bytes(request->class_index);
+    return (uint32_t)mbr_min(fit, mbr_class_plan(request->class_index).most_blocks);
+}
+
+static void shape(mbr_slab *slab, mbr_arena *arena, const mbr_slab_request *request, uint64_t *bits,
+    uint32_t word_count)
+{
+    bool own = request->class_index == MBR_CLASS_OWN_SPAN;
+    uint64_t class_bytes = own ? 0 : mbr_class_bytes(request->class_index);
+    uint64_t block_bytes = own ? slab->span.owned_bytes : class_bytes;
+    slab->arena = arena;
+    slab->class_index = request->class_index;
+    slab->bits = bits;
+    slab->word_count = word_count;
+    slab->first_word = slab->here_count = slab->carved_count = slab->worn_count = 0;
+    slab->idle = false;
+    atomic_store_explicit(&slab->block_bytes, block_bytes, memory_order_relaxed);
+    atomic_store_explicit(
+        &slab->usable_bytes, own ? slab->span.bytes : class_bytes, memory_order_relaxed);
+    atomic_store_explicit(
+        &slab->reciprocal, own ? 0 : mbr_block_reciprocal(class_bytes), memory_order_relaxed);
+    atomic_store_explicit(&slab->asked_bytes, request->asked_bytes, memory_order_relaxed);
+}
+
+static uint32_t publish_locked(mbr_arena *arena, mbr_slab *slab, mbr_record **blocks,
+    uint32_t capacity) MBR_REQUIRES(&arena->lock)
+{
+    arena->slab_bytes += slab->span.owned_bytes;
+    DL_APPEND2(arena->slabs, slab, all_prev, all_next);
+    enter_idle_locked(arena, slab);
+    uint32_t taken = take_from_locked(arena, slab, blocks, capacity);
+    mbr_payers_fold_locked(arena);
+    return taken;
+}
+
+mbr_status mbr_slabs_add(mbr_arena *arena, const mbr_slab_request *request, mbr_record **blocks,
+    uint32_t capacity, uint32_t *count, mbr_error *error)
+{
+    *count = 0;
+    mbr_span span;
+    mbr_status status = mbr_backing_take_span(arena->backing, arena->context, request->stream_id,
+        arena->isolation_group, request->span_bytes, request->align_bytes, &span, request->refusal,
+        error);
+    if (status != MBR_OK)
+        return status;
+    uint32_t block_count = block_count_of(request, &span);
+    uint32_t word_count = (block_count + BITS_OF_WORD - 1) / BITS_OF_WORD;
+    uint64_t *bits = NULL;
+    mbr_slab *slab;
+    if (block_count == 0) {
+        status = mbr_fail(error, MBR_CONTRACT_BROKEN,
+            "asked for a span of %llu bytes, the mechanism gave %llu and owns %llu for it",
+            (unsigned long long)request->span_bytes, (unsigned long long)span.bytes,
+            (unsigned long long)span.owned_bytes);
+        goto give_span;
+    }
+    bits = mbr_heap_allocate(&arena->heap, word_count * sizeof(*bits));
+    if (bits == NULL) {
+        status = mbr_fail(
+            error, MBR_OUT_OF_HOST_MEMORY, "no host memory for the bits of %u blocks", block_count);
+        goto give_span;
+    }
+    status = mbr_table_make_slab(arena->table, &span, block_count, &slab, error);
+    if (status != MBR_OK)
+        goto free_bits;
+    shape(slab, arena, request, bits, word_count);
+    mbr_lock_take(&arena->lock);
+    *count = publish_locked(arena, slab, blocks, capacity);
+    mbr_lock_drop(&arena->lock);
+    return MBR_OK;
+free_bits:
+    mbr_heap_release(&arena->heap, bits);
+give_span:
+    mbr_backing_give_span(arena->backing, &span);
+    return status;
+}
