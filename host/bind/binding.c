@@ -180,6 +180,7 @@ static mbr_status make_binding(mbr_manager *manager, const mbr_bind_request *req
         .backing = record->backing->backing,
         .context = parts.ep->context,
         .isolation_group = request->isolation_group,
+        .keep_bytes = request->cache_keep_bytes,
         .heap = &manager->heap};
     status = mbr_arena_create(&arena, &record->arena, error);
     if (status != MBR_OK)
