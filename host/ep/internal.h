@@ -213,7 +213,7 @@ mbr_status mbr_context_judge_value_locked(mbr_context *context, mbr_line *line, 
     uint64_t value) MBR_REQUIRES(&context->lock);
 
 /* ---- reap.c ---- */
-/* Seals (if due, or `now`), signals, asks, settles, closes lines. Drops the lock. */
+/* Seals (if due, or `now`), signals, asks, closes lines, settles. Drops the lock. */
 uint64_t mbr_context_pass_locked(mbr_context *context, bool now) MBR_REQUIRES(&context->lock);
 uint64_t mbr_context_settle_locked(mbr_context *context) MBR_REQUIRES(&context->lock);
 

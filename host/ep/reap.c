@@ -101,9 +101,8 @@ uint64_t mbr_context_pass_locked(mbr_context *context, bool now)
         mbr_context_signal_locked(context);
     }
     mbr_context_ask_locked(context);
-    uint64_t settled_bytes = mbr_context_settle_locked(context);
     mbr_context_close_lines_locked(context);
-    return settled_bytes;
+    return mbr_context_settle_locked(context); /* last: any of the calls may have found a loss */
 }
 
 uint64_t mbr_context_reap(mbr_context *context, bool now)

@@ -15,14 +15,6 @@ extern "C" {
 namespace ep_test
 {
 
-template <typename T> T sized()
-{
-    T object;
-    memset(&object, 0, sizeof object);
-    object.struct_size = sizeof object;
-    return object;
-}
-
 class Cpu
 {
   public:

@@ -13,10 +13,20 @@ extern "C" {
 #include <condition_variable>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 
 namespace ep_test
 {
+
+// A struct of the contract, zero but for its size.
+template <typename T> T sized()
+{
+    T object;
+    memset(&object, 0, sizeof object);
+    object.struct_size = sizeof object;
+    return object;
+}
 
 constexpr uint64_t kForever = UINT64_MAX;
 constexpr uint64_t kSecond = UINT64_C(1000000000);

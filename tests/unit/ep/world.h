@@ -16,14 +16,6 @@ extern "C" {
 namespace ep_test
 {
 
-template <typename T> T sized()
-{
-    T object;
-    memset(&object, 0, sizeof object);
-    object.struct_size = sizeof object;
-    return object;
-}
-
 struct Entry {
     mbr_deferred deferred = {}; // first: settle gets its address
     FakeOrder *fake = nullptr;
