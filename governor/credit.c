@@ -187,13 +187,12 @@ void mbr_authority_collect_credit(mbr_authority *authority)
     mbr_lock_drop(&authority->lock);
 }
 
-/* Whether a slot may hold `filling` more bytes and the opening share stays free. */
+/* Whether a slot may take `filling` bytes, at most a few of its caps, and the opening share stays
+ * free. */
 static bool room_is_ample(const mbr_authority *authority, uint64_t filling)
 {
     uint64_t limit = atomic_load_explicit(&authority->limit_bytes, memory_order_relaxed);
-    int64_t room = mbr_room_read(authority);
-    return room > 0 && (uint64_t)room > filling &&
-        (uint64_t)room - filling >= limit / OPENING_SHARE;
+    return mbr_room_read(authority) >= (int64_t)(filling + limit / OPENING_SHARE);
 }
 
 /* Claims the bytes and what brings the slot to half its cap, in one step. */
@@ -203,10 +202,10 @@ static bool try_refill(mbr_authority *authority, mbr_slot *slot, uint64_t bytes)
     uint64_t half = atomic_load_explicit(&authority->credit_cap_bytes, memory_order_relaxed) / 2;
     uint64_t credit = atomic_load_explicit(&slot->credit_bytes, memory_order_relaxed);
     uint64_t have = credit == MBR_CREDIT_CLOSED ? 0 : credit;
+    MBR_ASSERT(have < bytes); /* only its own thread puts into it */
+    uint64_t wanted = half + bytes - have;
     int64_t seen;
-    bool filled = bytes <= half && have < half + bytes &&
-        room_is_ample(authority, half + bytes - have) &&
-        mbr_room_take(authority, half + bytes - have, &seen);
+    bool filled = room_is_ample(authority, wanted) && mbr_room_take(authority, wanted, &seen);
     if (filled)
         atomic_store_explicit(&slot->credit_bytes, half, memory_order_release);
     mbr_lock_drop(&authority->lock);

@@ -12,7 +12,7 @@
 
 #include "abi/base/checked.h"
 
-#include <errno.h>
+#include <errno.h> /* TEMP_FAILURE_RETRY */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,11 +43,8 @@ static bool read_all(int file, char *text, size_t capacity)
     size_t length = 0;
     ssize_t got = 1;
     while (got > 0 && length < capacity - 1) {
-        got = read(file, text + length, capacity - 1 - length);
-        if (got < 0 && errno == EINTR)
-            got = 1;
-        else if (got > 0)
-            length += (size_t)got;
+        got = TEMP_FAILURE_RETRY(read(file, text + length, capacity - 1 - length));
+        length += got > 0 ? (size_t)got : 0;
     }
     text[length] = '\0';
     return got >= 0;

@@ -307,6 +307,22 @@ TEST(Books_Allowance, AuthorityIsFull_RefusedForTheLimit)
     End(authority, holder, other);
 }
 
+// Both bounds at once, and a part of what is free is in the credit of the other holder's thread.
+TEST(Books_Allowance, ExactlyWhatBothLeave_GrantedThoughCreditHoldsAPart)
+{
+    World world;
+    mbr_authority *authority = world.Authority(kGiB);
+    mbr_holder *holder = world.Holder(authority, kGiB - 100);
+    mbr_holder *other = world.Holder(authority);
+    ASSERT_EQ(mbr_grant(other, 100, nullptr), MBR_OK);
+    ASSERT_GT(Figures(authority).claimed_bytes, 100u);
+    EXPECT_EQ(mbr_grant(holder, kGiB - 100, nullptr), MBR_OK);
+    EXPECT_EQ(Figures(authority).claimed_bytes, kGiB);
+    mbr_grant_return(holder, kGiB - 100);
+    mbr_grant_return(other, 100);
+    End(authority, holder, other);
+}
+
 TEST(Books_Allowance, TransferPastIt_IsOversubscribedAndNeverFails)
 {
     World world;

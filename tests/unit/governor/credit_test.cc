@@ -88,6 +88,8 @@ TEST(Books_RetryAfter, FromTheRateOfRefunds)
     EXPECT_NEAR(static_cast<double>(refusal.retry_after_ns), 3e9, 0.01e9);
     ASSERT_EQ(mbr_grant(holder, 1, &refusal), MBR_OVER_BUDGET);
     EXPECT_NEAR(static_cast<double>(refusal.retry_after_ns), 1e7, 1e5);
+    ASSERT_EQ(mbr_grant(holder, 1001, &refusal), MBR_OVER_BUDGET); // waiting never helps here
+    EXPECT_EQ(refusal.retry_after_ns, MBR_UNKNOWN_BYTES);
     // Long silence: the rate decays and the advice grows, up to a minute, then there is none.
     world.clock.now_ns += 30 * kSecond;
     ASSERT_EQ(mbr_grant(holder, 300, &refusal), MBR_OVER_BUDGET);
@@ -121,6 +123,26 @@ TEST(Books_RetryAfter, AtTheAllowance_FromTheHoldersOwnRefunds)
     EXPECT_NE(refusal.retry_after_ns, MBR_UNKNOWN_BYTES);
     mbr_refund(tight, 50);
     End(authority, tight, busy);
+}
+
+TEST(Books_RetryAfter, SeveralHolders_TheirRefundsAddUp)
+{
+    World world;
+    mbr_authority *authority = world.Authority(1000);
+    mbr_holder *a = world.Holder(authority);
+    mbr_holder *b = world.Holder(authority);
+    for (mbr_holder *holder : {a, b}) {
+        ASSERT_EQ(mbr_grant(holder, 500, nullptr), MBR_OK);
+        mbr_charge(holder, 500);
+        mbr_refund(holder, 250);
+    }
+    world.clock.now_ns += kSecond;
+    mbr_refusal refusal = NewRefusal();
+    ASSERT_EQ(mbr_grant(a, 750, &refusal), MBR_OVER_BUDGET);
+    EXPECT_NEAR(static_cast<double>(refusal.retry_after_ns), 1e9, 1e6); // 500 in 1 s, half weighted
+    mbr_refund(a, 250);
+    mbr_refund(b, 250);
+    End(authority, a, b);
 }
 
 // The rate is of the authority: releases of a holder that is gone still count.

@@ -219,6 +219,7 @@ TEST(Authority_Life, DestroyWithLiveObjects_RefusedWithCounts)
     EXPECT_NE(std::string(error.text).find("2 holders"), std::string::npos) << error.text;
     EXPECT_NE(std::string(error.text).find(Figures(first).name), std::string::npos) << error.text;
     EXPECT_EQ(mbr_governor_destroy(world.governor, &error), MBR_IN_USE);
+    EXPECT_NE(std::string(error.text).find(Figures(authority).name), std::string::npos);
     EXPECT_NE(std::string(error.text).find("1 authorities"), std::string::npos) << error.text;
     EXPECT_EQ(mbr_grant(first, 1, nullptr), MBR_OK); // still alive
     mbr_grant_return(first, 1);
@@ -229,18 +230,23 @@ TEST(Holder_Life, OptionsOutOfRange_TypedRefusals)
 {
     World world;
     mbr_authority *authority = world.Authority(100);
-    mbr_holder_options rows[] = {
-        {nullptr, MBR_ROLE_KV, MBR_NO_ALLOWANCE},
-        {"", MBR_ROLE_KV, MBR_NO_ALLOWANCE},
-        {kTooLongName.c_str(), MBR_ROLE_KV, MBR_NO_ALLOWANCE},
-        {"h", MBR_ROLE_COUNT, MBR_NO_ALLOWANCE},
+    struct Row {
+        mbr_holder_options options;
+        const char *says;
+    } rows[] = {
+        {{nullptr, MBR_ROLE_KV, MBR_NO_ALLOWANCE}, "1 to 47"},
+        {{"", MBR_ROLE_KV, MBR_NO_ALLOWANCE}, "1 to 47"},
+        {{kTooLongName.c_str(), MBR_ROLE_KV, MBR_NO_ALLOWANCE}, "1 to 47"},
+        {{"h", MBR_ROLE_COUNT, MBR_NO_ALLOWANCE},
+            "role 7 of holder 'h' is unknown; roles are 0 to 6"},
     };
-    for (const mbr_holder_options &options : rows) {
+    for (const Row &row : rows) {
         auto *holder = reinterpret_cast<mbr_holder *>(1);
         mbr_error error = NewError();
-        EXPECT_EQ(mbr_holder_create(authority, &options, &holder, &error), MBR_INVALID_ARGUMENT);
+        EXPECT_EQ(
+            mbr_holder_create(authority, &row.options, &holder, &error), MBR_INVALID_ARGUMENT);
         EXPECT_EQ(holder, nullptr);
-        EXPECT_NE(error.text[0], '\0');
+        EXPECT_NE(std::string(error.text).find(row.says), std::string::npos) << error.text;
     }
     EXPECT_EQ(Figures(authority).holder_count, 0u);
     End<mbr_holder *>(authority, nullptr);

@@ -208,6 +208,11 @@ TEST(Memory_Cgroup1, AbsurdLimit_IsNone)
     EXPECT_EQ(tree.Free(), 3 * kKiB);
     tree.V1("/a", "1000", 5, 0);
     EXPECT_EQ(tree.Free(), 995u);
+    tree.Available(UINT64_C(1) << 53); // so much that the bound of "none" itself shows
+    tree.V1("/a", "4611686018427387903", 5, 0);
+    EXPECT_EQ(tree.Free(), 4611686018427387898u);
+    tree.V1("/a", "4611686018427387904", 5, 0);
+    EXPECT_EQ(tree.Free(), UINT64_C(1) << 63);
 }
 
 TEST(Memory_Cgroup1, Nested_TheTightestAncestorBinds)

@@ -1,6 +1,7 @@
 // Threads at the edge of the limit, at the edge of their lives, and under the eyes of an observer.
 #include "tests/unit/governor/world.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 
 #include <condition_variable>
@@ -247,6 +248,8 @@ TEST(Threads_Edge, LimitLoweredUnderLoad_HoldsFromItsAnswerOn)
             uint64_t bytes = random() % (100 * kKiB) + 1;
             if (mbr_grant(holder, bytes, nullptr) == MBR_OK)
                 held.push_back(bytes);
+            else
+                std::this_thread::yield(); // or the writer hardly ever gets the lock
             grants++;
             if (held.size() > 200 || (!held.empty() && random() % 3 == 0)) {
                 mbr_grant_return(holder, held.back());
@@ -434,6 +437,36 @@ TEST(Threads_End, MoreThanThereAreSlots_BooksAreExactAndTheRestHasNoCredit)
     End(authority, a, b);
 }
 
+// Every thread gives back more than its credit may hold: what it keeps is within its share.
+TEST(Threads_End, AllThreadsKeepTheMostTheyCan_WithinA64thOfTheLimit)
+{
+    constexpr int kMany = 70;
+    constexpr uint64_t kPiece = 60 * kKiB; // one more than fits would show in the sum
+    World world;
+    mbr_authority *authority = world.Authority(kGiB);
+    mbr_holder *holder = world.Holder(authority);
+    Barrier barrier(kMany + 1);
+    std::thread all([&] {
+        RunThreads(kMany, [&](int) {
+            for (int i = 0; i < 200; i++)
+                EXPECT_EQ(mbr_grant(holder, kPiece, nullptr), MBR_OK);
+            for (int i = 0; i < 200; i++) {
+                mbr_grant_return(holder, kPiece);
+                EXPECT_LE(Figures(authority).claimed_bytes, kMany * 200 * kPiece + kGiB / 64);
+            }
+            barrier.Meet(); // at rest
+            barrier.Meet();
+        });
+    });
+    barrier.Meet();
+    uint64_t credit = Figures(authority).claimed_bytes;
+    EXPECT_LE(credit, kGiB / 64);
+    EXPECT_GT(credit, kGiB / 64 / 4);
+    barrier.Meet();
+    all.join();
+    End(authority, holder);
+}
+
 // A destructor of somebody else's thread-specific data may run after the governor's own.
 mbr_holder *late_holder;
 
@@ -489,6 +522,26 @@ TEST(Threads_EndDeathTest, NoKeyLeftToSeeTheEnd_SharedSlotWithoutCredit)
             _exit(right ? 7 : 1);
         },
         ::testing::ExitedWithCode(7), "");
+}
+
+// The library may be gone before a thread that used it: its end must not run code that is no more.
+TEST(Threads_End, LibraryUnloadedBeforeTheThreadEnds_NothingOfItIsCalled)
+{
+    void *library = dlopen("tests/unit/governor/libloaded.so", RTLD_NOW | RTLD_LOCAL);
+    ASSERT_NE(library, nullptr) << dlerror();
+    auto book = reinterpret_cast<int (*)()>(dlsym(library, "loaded_book"));
+    ASSERT_NE(book, nullptr) << dlerror();
+    Barrier barrier(2);
+    std::thread thread([&] {
+        EXPECT_EQ(book(), 1);
+        barrier.Meet();
+        barrier.Meet(); // the library is gone
+    });
+    barrier.Meet();
+    EXPECT_EQ(dlclose(library), 0);
+    EXPECT_EQ(dlopen("tests/unit/governor/libloaded.so", RTLD_NOW | RTLD_NOLOAD), nullptr);
+    barrier.Meet();
+    thread.join();
 }
 
 // ---- Lists under change
