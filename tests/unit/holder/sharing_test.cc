@@ -298,6 +298,7 @@ TEST(Sharing, Refusal_NamesEachFailedCondition)
         {4096, false, true, MBR_SHARING_MECHANISM, "lacks virtual;", "prefix"},
         {4096, false, false, MBR_SHARING_MECHANISM, "lacks virtual and shared;", "prefix"},
         {5, true, true, MBR_SHARING_EXTENT, "a prefix of 1024 tokens", "lacks"},
+        {5, true, true, MBR_SHARING_EXTENT, "a prefix of 1024 tokens", "smaller granule"},
         {5, true, false, MBR_SHARING_MECHANISM | MBR_SHARING_EXTENT, "; and no whole extent", "xx"},
     };
     for (const auto &row : rows) {
