@@ -208,18 +208,19 @@ void KvWorld::write(Tracked *tracked, uint64_t first, uint64_t end)
     std::sort(parts.begin(), parts.end());
     for (size_t i = 1; i < parts.size(); i++)
         ASSERT_LE(parts[i - 1].second, parts[i].first) << "private parts overlap";
-    each_row(*tracked, tracked->before_append, first, end, [&](uint64_t address, uint64_t length, uint64_t seed, uint64_t) {
-        auto part =
-            std::upper_bound(parts.begin(), parts.end(), std::make_pair(address, UINT64_MAX));
-        if (part != parts.begin())
-            part--;
-        for (; part != parts.end() && part->first < address + length; part++) {
-            uint64_t from = std::max(address, part->first);
-            uint64_t to = std::min(address + length, part->second);
-            for (uint64_t at = from; at < to; at++)
-                *reinterpret_cast<uint8_t *>(at) = byte_of(seed, at - address);
-        }
-    });
+    each_row(*tracked, tracked->before_append, first, end,
+        [&](uint64_t address, uint64_t length, uint64_t seed, uint64_t) {
+            auto part =
+                std::upper_bound(parts.begin(), parts.end(), std::make_pair(address, UINT64_MAX));
+            if (part != parts.begin())
+                part--;
+            for (; part != parts.end() && part->first < address + length; part++) {
+                uint64_t from = std::max(address, part->first);
+                uint64_t to = std::min(address + length, part->second);
+                for (uint64_t at = from; at < to; at++)
+                    *reinterpret_cast<uint8_t *>(at) = byte_of(seed, at - address);
+            }
+        });
 }
 
 ::testing::AssertionResult KvWorld::holds(const Tracked &tracked)

@@ -1,0 +1,345 @@
+// Caches against a release queue that is full, streams that go, and other threads.
+#include "tests/unit/holder/gate.h"
+#include "tests/unit/holder/kv_world.h"
+
+#include <atomic>
+#include <thread>
+
+namespace membrane
+{
+
+namespace
+{
+
+constexpr char kTwoGroups[] = "layers=2,heads=1,dim=64,bytes=2,planes=2,window=48+"
+                              "layers=1,heads=1,dim=64,bytes=2,planes=2";
+
+/* A second EP with a queue of so many entries, one stream, and a cache bound to it. */
+class SmallQueue
+{
+  public:
+    SmallQueue(HostWorld &world, uint32_t entries) : world_(world)
+    {
+        auto request = sized<mbr_ep_request>();
+        request.queue_entries = entries;
+        request.order = mbr_cpu_order(world.cpu);
+        request.transfer = mbr_cpu_transfer(world.cpu);
+        request.instance = mbr_cpu_instance(world.cpu);
+        EXPECT_EQ(MBR_OK, mbr_ep_create(world.manager, &request, &ep, &world.error));
+        EXPECT_EQ(MBR_OK, mbr_cpu_stream_create(world.cpu, &native, &world.error));
+        EXPECT_EQ(MBR_OK, mbr_ep_attach_stream(world.manager, ep, native, &stream, &world.error));
+        auto bind = world.bind_request();
+        bind.ep = ep;
+        EXPECT_EQ(MBR_OK, mbr_manager_bind(world.manager, &bind, &binding, &world.error));
+        auto kv_request = sized<mbr_kv_request>();
+        kv_request.binding = binding;
+        kv_request.holder = world.holder;
+        kv_request.geometry = kTwoGroups;
+        kv_request.max_tokens = 1000;
+        EXPECT_EQ(MBR_OK, mbr_kv_create(world.manager, &kv_request, &kv, &world.error));
+    }
+    ~SmallQueue()
+    {
+        EXPECT_EQ(MBR_OK, mbr_kv_destroy(kv, &world_.error)) << world_.error.text;
+        settle();
+        EXPECT_EQ(MBR_OK, mbr_manager_unbind(world_.manager, binding, &world_.error));
+        EXPECT_EQ(MBR_OK, mbr_ep_detach_stream(world_.manager, stream, &world_.error));
+        EXPECT_EQ(MBR_OK, mbr_ep_destroy(world_.manager, ep, kNever, &world_.error));
+        EXPECT_EQ(MBR_OK, mbr_cpu_stream_destroy(world_.cpu, native, &world_.error));
+    }
+    mbr_sequence *create(uint64_t tokens)
+    {
+        auto request = sized<mbr_sequence_request>();
+        request.stream = stream;
+        request.tokens = tokens;
+        mbr_sequence *sequence;
+        EXPECT_EQ(MBR_OK, mbr_sequence_create(kv, &request, &sequence, &world_.error))
+            << world_.error.text;
+        return sequence;
+    }
+    mbr_sequence_figures read(mbr_sequence *sequence)
+    {
+        auto figures = sized<mbr_sequence_figures>();
+        EXPECT_EQ(MBR_OK, mbr_sequence_read(sequence, &figures, nullptr));
+        return figures;
+    }
+    void settle() { EXPECT_EQ(MBR_OK, mbr_ep_drain(world_.manager, ep, kNever, &world_.error)); }
+
+    mbr_ep_handle ep;
+    mbr_native native;
+    mbr_stream_handle stream;
+    mbr_binding_handle binding;
+    mbr_kv *kv;
+
+  private:
+    HostWorld &world_;
+};
+
+std::vector<mbr_option> small_granule()
+{
+    return {{"granule", "4096"}};
+}
+
+TEST(KvQueue, Destroy_QueueIsFull_LivesOnWholeOrIsDestroyedAgain)
+{
+    HostWorld world(64 * kMiB, nullptr, "plugins/host/libmembrane-host.so", small_granule());
+    SmallQueue queue(world, 1);
+    mbr_sequence *first = queue.create(100), *second = queue.create(100);
+    {
+        Gate gate(world.cpu, queue.native);
+        EXPECT_EQ(MBR_QUEUE_FULL, mbr_sequence_destroy(first, nullptr, 0, &world.error))
+            << "its first range was queued, the second not";
+        EXPECT_EQ(MBR_STALE, mbr_sequence_append(first, 1, nullptr, &world.error));
+        mbr_kv_prefix *prefix;
+        EXPECT_EQ(MBR_STALE, mbr_kv_prefix_create(first, 100, &prefix, &world.error));
+        EXPECT_EQ(MBR_QUEUE_FULL, mbr_sequence_destroy(first, nullptr, 0, &world.error));
+        EXPECT_EQ(MBR_QUEUE_FULL, mbr_sequence_destroy(second, nullptr, 0, &world.error));
+        EXPECT_EQ(MBR_OK, mbr_sequence_append(second, 1, nullptr, &world.error))
+            << "nothing of the second was queued";
+        auto figures = sized<mbr_kv_figures>();
+        EXPECT_EQ(MBR_OK, mbr_kv_read(queue.kv, &figures, nullptr));
+        EXPECT_EQ(2u, figures.sequence_count);
+    }
+    queue.settle();
+    EXPECT_EQ(MBR_OK, mbr_sequence_destroy(first, nullptr, 0, &world.error)) << world.error.text;
+    queue.settle();
+    EXPECT_EQ(MBR_QUEUE_FULL, mbr_sequence_destroy(second, nullptr, 0, &world.error));
+    queue.settle();
+    EXPECT_EQ(MBR_OK, mbr_sequence_destroy(second, nullptr, 0, &world.error));
+    queue.settle();
+    EXPECT_TRUE(world.clean());
+}
+
+TEST(KvQueue, Window_QueueIsFull_GivesBackWithALaterGrowth)
+{
+    HostWorld world(64 * kMiB, nullptr, "plugins/host/libmembrane-host.so", small_granule());
+    SmallQueue queue(world, 1);
+    mbr_sequence *other = queue.create(40), *one = queue.create(500);
+    uint64_t whole = queue.read(one).committed_bytes;
+    {
+        Gate gate(world.cpu, queue.native);
+        EXPECT_EQ(MBR_QUEUE_FULL, mbr_sequence_destroy(other, nullptr, 0, &world.error));
+        EXPECT_EQ(MBR_OK, mbr_sequence_append(one, 0, nullptr, &world.error));
+        EXPECT_EQ(whole, queue.read(one).committed_bytes) << "nothing could be given back";
+    }
+    queue.settle();
+    EXPECT_EQ(MBR_OK, mbr_sequence_append(one, 0, nullptr, &world.error));
+    EXPECT_GT(whole, queue.read(one).committed_bytes);
+    EXPECT_EQ(500u, queue.read(one).tokens);
+    queue.settle();
+    EXPECT_EQ(MBR_OK, mbr_sequence_destroy(other, nullptr, 0, &world.error)) << world.error.text;
+    queue.settle();
+    EXPECT_EQ(MBR_QUEUE_FULL, mbr_sequence_destroy(one, nullptr, 0, &world.error));
+    queue.settle();
+    EXPECT_EQ(MBR_OK, mbr_sequence_destroy(one, nullptr, 0, &world.error)) << world.error.text;
+}
+
+TEST(KvQueue, EagerCopy_QueueIsFull_OwesTheOldOneAndFreesItLater)
+{
+    HostWorld world(64 * kMiB, nullptr, "plugins/host/libmembrane-host.so", small_granule());
+    SmallQueue queue(world, 1);
+    auto request = sized<mbr_kv_request>();
+    request.mode = MBR_KV_EAGER_COPY;
+    request.binding = queue.binding;
+    request.holder = world.holder;
+    request.geometry = kTwoGroups;
+    request.max_tokens = 1000;
+    mbr_kv *kv;
+    ASSERT_EQ(MBR_OK, mbr_kv_create(world.manager, &request, &kv, &world.error));
+    auto wanted = sized<mbr_sequence_request>();
+    wanted.stream = queue.stream;
+    wanted.tokens = 10;
+    mbr_sequence *one;
+    ASSERT_EQ(MBR_OK, mbr_sequence_create(kv, &wanted, &one, &world.error));
+    {
+        Gate gate(world.cpu, queue.native);
+        EXPECT_EQ(MBR_OK, mbr_sequence_append(one, 10, nullptr, &world.error));
+        EXPECT_EQ(20u, queue.read(one).tokens);
+        EXPECT_EQ(MBR_QUEUE_FULL, mbr_sequence_append(one, 100, nullptr, &world.error))
+            << "one of two old allocations is still owed";
+        EXPECT_EQ(20u, queue.read(one).tokens);
+    }
+    queue.settle();
+    EXPECT_EQ(MBR_OK, mbr_sequence_append(one, 100, nullptr, &world.error)) << world.error.text;
+    queue.settle();
+    mbr_status status = MBR_QUEUE_FULL;
+    for (int i = 0; i < 4 && status == MBR_QUEUE_FULL; i++, queue.settle())
+        status = mbr_sequence_destroy(one, nullptr, 0, &world.error);
+    EXPECT_EQ(MBR_OK, status) << world.error.text;
+    queue.settle();
+    EXPECT_TRUE(world.clean());
+    EXPECT_EQ(MBR_OK, mbr_kv_destroy(kv, &world.error));
+}
+
+/* ---- Copies from a source that goes
+ * ------------------------------------------------------------- */
+
+TEST(KvQueue, Source_EndsWhileASharerStillCopiesFromIt_ItsMemoryWaitsForThatStream)
+{
+    KvWorld world({kTwoGroups, "seq-major", 400, 0, 4096});
+    Tracked source;
+    TrackedPrefix prefix;
+    ASSERT_EQ(MBR_OK, world.create(&source, 200));
+    ASSERT_EQ(MBR_OK, world.share(&source, 200, &prefix)) << world.error.text;
+    auto request = sized<mbr_sequence_request>();
+    request.stream = world.streams[1];
+    request.tokens = 200;
+    request.prefix = prefix.prefix;
+    request.prefix_tokens = 200;
+    Tracked sharer;
+    {
+        Gate gate(world.cpu, world.natives[0]);
+        ASSERT_EQ(MBR_OK, mbr_sequence_create(world.kv, &request, &sharer.sequence, &world.error));
+        sharer.ids = prefix.ids;
+        ASSERT_EQ(200u, world.read(sharer).valid_tokens);
+        ASSERT_LT(0u, world.read().copied_bytes);
+        uint64_t mapped = world.figures().mapped_bytes;
+        ASSERT_EQ(MBR_OK, world.destroy(&source));
+        ASSERT_EQ(MBR_OK, mbr_cpu_synchronize(world.cpu, world.native, kNever, &world.error));
+        mbr_manager_poll(world.manager);
+        mbr_manager_poll(world.manager);
+        EXPECT_EQ(mapped, world.figures().mapped_bytes) << "the copies have not run";
+    }
+    EXPECT_TRUE(world.holds(sharer));
+    world.end(&prefix);
+    ASSERT_EQ(MBR_OK, world.destroy(&sharer));
+}
+
+TEST(KvQueue, Source_EndsAfterTheReadersStreamWasDetached_Ends)
+{
+    KvWorld world({kTwoGroups, "seq-major", 400, 0, 4096});
+    Tracked source, sharer;
+    TrackedPrefix prefix;
+    ASSERT_EQ(MBR_OK, world.create(&source, 200));
+    ASSERT_EQ(MBR_OK, world.share(&source, 200, &prefix));
+    mbr_native native;
+    ASSERT_EQ(MBR_OK, mbr_cpu_stream_create(world.cpu, &native, &world.error));
+    world.streams.push_back({0});
+    ASSERT_EQ(MBR_OK,
+        mbr_ep_attach_stream(world.manager, world.ep, native, &world.streams.back(), &world.error));
+    ASSERT_EQ(MBR_OK, world.create(&sharer, 200, &prefix, 200, world.streams.size() - 1));
+    ASSERT_EQ(MBR_OK, world.destroy(&sharer));
+    ASSERT_EQ(MBR_OK, mbr_cpu_synchronize(world.cpu, native, kNever, &world.error));
+    ASSERT_EQ(MBR_OK, mbr_ep_detach_stream(world.manager, world.streams.back(), &world.error));
+    world.streams.pop_back();
+    ASSERT_EQ(MBR_OK, mbr_cpu_stream_destroy(world.cpu, native, &world.error));
+    EXPECT_EQ(MBR_OK, world.destroy(&source)) << world.error.text;
+    world.end(&prefix);
+}
+
+TEST(KvQueue, Source_HasAsManyReadersAsItKnows_FurtherSharersAreLeftToTheCaller)
+{
+    KvWorld world({kTwoGroups, "seq-major", 400, 0, 4096});
+    Tracked source;
+    TrackedPrefix prefix;
+    ASSERT_EQ(MBR_OK, world.create(&source, 200));
+    ASSERT_EQ(MBR_OK, world.share(&source, 200, &prefix));
+    std::vector<mbr_native> natives(17);
+    std::vector<Tracked> sharers(17);
+    size_t first = world.streams.size();
+    for (size_t i = 0; i < natives.size(); i++) {
+        world.streams.push_back({0});
+        ASSERT_EQ(MBR_OK, mbr_cpu_stream_create(world.cpu, &natives[i], &world.error));
+        ASSERT_EQ(MBR_OK,
+            mbr_ep_attach_stream(
+                world.manager, world.ep, natives[i], &world.streams.back(), &world.error));
+        ASSERT_EQ(MBR_OK, world.create(&sharers[i], 200, &prefix, 200, first + i));
+        ASSERT_EQ(MBR_OK, mbr_cpu_synchronize(world.cpu, natives[i], kNever, &world.error));
+        EXPECT_EQ(i < 16 ? 200u : 0u, world.read(sharers[i]).valid_tokens) << i;
+    }
+    for (Tracked &sharer : sharers) {
+        EXPECT_TRUE(world.holds(sharer));
+        ASSERT_EQ(MBR_OK, world.destroy(&sharer));
+    }
+    ASSERT_EQ(MBR_OK, world.destroy(&source));
+    world.end(&prefix);
+    world.settle();
+    for (size_t i = natives.size(); i-- > 0; world.streams.pop_back()) {
+        ASSERT_EQ(MBR_OK, mbr_ep_detach_stream(world.manager, world.streams.back(), &world.error));
+        ASSERT_EQ(MBR_OK, mbr_cpu_stream_destroy(world.cpu, natives[i], &world.error));
+    }
+}
+
+TEST(KvQueue, Sequence_WithoutAStream_IsTheHostsOwn)
+{
+    KvWorld world({kTwoGroups, "seq-major", 400, 0, 4096});
+    Tracked source, sharer;
+    TrackedPrefix prefix;
+    world.streams.push_back({0});
+    ASSERT_EQ(MBR_OK, world.create(&source, 200, nullptr, 0, world.streams.size() - 1));
+    ASSERT_EQ(MBR_OK, world.share(&source, 200, &prefix));
+    ASSERT_EQ(MBR_OK, world.create(&sharer, 200, &prefix, 200, world.streams.size() - 1));
+    EXPECT_EQ(0u, world.read().copied_bytes);
+    EXPECT_TRUE(world.holds(sharer));
+    ASSERT_EQ(MBR_OK, world.append(&sharer, 150));
+    ASSERT_EQ(MBR_OK, world.destroy(&source));
+    ASSERT_EQ(MBR_OK, world.destroy(&sharer));
+    world.end(&prefix);
+    world.streams.pop_back();
+}
+
+/* ---- Threads
+ * ------------------------------------------------------------------------------------ */
+
+/* Sequences of several threads share one prefix while its source grows, slides and ends. Each
+ * thread looks at rows of its own and of the prefix. */
+TEST(KvThreads, SharersAndTheEndOfTheSource_ContentsAndBooksHold)
+{
+    KvWorld world({kTwoGroups, "seq-major", 600, 0, 4096}, 64 * kMiB);
+    Tracked source;
+    TrackedPrefix prefix;
+    ASSERT_EQ(MBR_OK, world.create(&source, 200));
+    ASSERT_EQ(MBR_OK, world.share(&source, 200, &prefix)) << world.error.text;
+    auto row = [&](mbr_sequence *sequence, uint64_t token) {
+        uint64_t address;
+        EXPECT_EQ(MBR_OK, mbr_sequence_locate(sequence, 1, 0, 1, 0, token, &address, nullptr));
+        return reinterpret_cast<uint8_t *>(address);
+    };
+    std::vector<uint8_t> expected(128 * 200);
+    for (uint64_t t = 0; t < 200; t++)
+        std::memcpy(&expected[128 * t], row(source.sequence, t), 128);
+    std::atomic<uint64_t> valid{0}, partly{0};
+    auto live = [&](size_t stream, mbr_native native) {
+        for (int i = 0; i < 60; i++) {
+            auto request = sized<mbr_sequence_request>();
+            request.stream = world.streams[stream];
+            request.tokens = 200;
+            request.prefix = prefix.prefix;
+            request.prefix_tokens = 200;
+            mbr_sequence *sequence;
+            auto error = sized<mbr_error>();
+            ASSERT_EQ(MBR_OK, mbr_sequence_create(world.kv, &request, &sequence, &error))
+                << error.text;
+            auto figures = sized<mbr_sequence_figures>();
+            ASSERT_EQ(MBR_OK, mbr_sequence_read(sequence, &figures, nullptr));
+            (figures.valid_tokens == 200 ? valid : partly)++;
+            ASSERT_EQ(MBR_OK, mbr_cpu_synchronize(world.cpu, native, kNever, nullptr));
+            for (uint64_t t = 0; t < figures.valid_tokens; t++)
+                ASSERT_EQ(0, std::memcmp(&expected[128 * t], row(sequence, t), 128)) << t;
+            for (uint64_t t = 200; t < 260; t++) {
+                ASSERT_EQ(MBR_OK, mbr_sequence_append(sequence, 1, nullptr, &error)) << error.text;
+                std::memset(row(sequence, t), static_cast<int>(stream * 60 + t), 128);
+            }
+            for (uint64_t t = 200; t < 260; t++)
+                ASSERT_EQ(static_cast<uint8_t>(stream * 60 + t), *row(sequence, t));
+            ASSERT_EQ(MBR_OK, mbr_sequence_destroy(sequence, nullptr, 0, &error)) << error.text;
+        }
+    };
+    std::thread first(live, 1, world.natives[0]), second(live, 2, world.natives[1]);
+    for (int i = 0; i < 60; i++) {
+        ASSERT_EQ(MBR_OK, mbr_sequence_append(source.sequence, 2, nullptr, &world.error));
+        auto figures = world.read();
+        EXPECT_LE(figures.live_bytes, figures.committed_bytes + figures.shared_bytes);
+    }
+    ASSERT_EQ(MBR_OK, world.destroy(&source));
+    first.join();
+    second.join();
+    world.end(&prefix);
+    world.settle();
+    EXPECT_TRUE(world.clean());
+    EXPECT_EQ(120u, valid + partly);
+}
+
+} // namespace
+
+} // namespace membrane
