@@ -132,3 +132,21 @@ mbr_status mbr_sequence_next_private(const mbr_sequence *sequence, uint64_t *cur
     }
     return MBR_OK;
 }
+
+mbr_status mbr_sequence_next_shared(const mbr_sequence *sequence, uint64_t *cursor,
+    uint64_t *address, uint64_t *bytes, mbr_error *error)
+{
+    (void)error;
+    uint64_t index = *cursor & OFFSET_MASK;
+    *address = *bytes = 0;
+    for (uint64_t i = *cursor >> OFFSET_BITS; i < sequence->kv->group_count; i++, index = 0) {
+        const mbr_sequence_group *group = &sequence->groups[i];
+        if (index >= group->shared.count)
+            continue;
+        *cursor = i << OFFSET_BITS | (index + 1);
+        *address = group->address + group->shared.items[index]->offset;
+        *bytes = group->shared.items[index]->bytes;
+        return MBR_OK;
+    }
+    return MBR_OK;
+}

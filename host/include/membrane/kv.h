@@ -147,6 +147,9 @@ MBR_API mbr_status mbr_sequence_locate(const mbr_sequence *sequence, uint32_t gr
  * at the end. All that may be written: shared extents are mapped read-only. */
 MBR_API mbr_status mbr_sequence_next_private(const mbr_sequence *sequence, uint64_t *cursor,
     uint64_t *address, uint64_t *bytes, mbr_error *error);
+/* The same for shared extents of a prefix, whole and read-only. */
+MBR_API mbr_status mbr_sequence_next_shared(const mbr_sequence *sequence, uint64_t *cursor,
+    uint64_t *address, uint64_t *bytes, mbr_error *error);
 
 /* A prefix of the first `tokens` tokens, by whole extents, paid by the prefix holder from now on.
  * The caller has written them and writes them no more. Errors: MBR_UNSUPPORTED or

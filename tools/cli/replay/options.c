@@ -1,0 +1,266 @@
+/* The options of `membrane replay`, and the command from reading the trace to printing the report. */
+#include "tools/cli/replay/replay.h"
+
+#include "tools/cli/args.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RATE_LIMIT 100000000
+#define EXIT_INTERRUPTED 130
+#define DECODE_RATE_DEFAULT 30
+#define PREFILL_RATE_DEFAULT 8000
+#define CHECKPOINTS_DEFAULT 10
+
+enum {
+    KEY_PLUGIN = 0x100,
+    KEY_MODEL,
+    KEY_LAYOUT,
+    KEY_BUDGET,
+    KEY_EXTENT,
+    KEY_PREFIX,
+    KEY_EAGER,
+    KEY_TRUST,
+    KEY_MAX_REQUESTS,
+    KEY_MAX_TOKENS,
+    KEY_SPEED,
+    KEY_SEED,
+    KEY_FORMAT,
+    KEY_TRACE_FORMAT,
+    KEY_PLOT,
+    KEY_DECODE_RATE,
+    KEY_PREFILL_RATE,
+    KEY_CHECKPOINTS,
+};
+
+static const struct argp_option option_table[] = {
+    {"plugin", KEY_PLUGIN, "NAME|PATH", 0, "The backend (default host)", 0},
+    {"model", KEY_MODEL, "MODEL|GEOMETRY", 0,
+        "A known model, or layers=N,heads=N,dim=N,bytes=N,planes=N (default qwen2.5-0.5b)", 0},
+    {"layout", KEY_LAYOUT, "LAYOUT", 0,
+        "head-major, seq-major, token-major or window-major (default)", 0},
+    {"budget", KEY_BUDGET, "BYTES", 0, "The limit (default: the free memory as measured)", 0},
+    {"extent", KEY_EXTENT, "BYTES", 0, "Fixed extents (default: growing in window-major)", 0},
+    {"prefix", KEY_PREFIX, "declared|none", 0,
+        "Share the prefixes that the trace declares (default), or none", 0},
+    {"eager", KEY_EAGER, "whole|copy", 0,
+        "Without virtual memory: the maximum at once, or grow by copying", 0},
+    {"trust", KEY_TRUST, NULL, 0, "Do not ask who may write the plugin's file and folder", 0},
+    {"max-requests", KEY_MAX_REQUESTS, "COUNT", 0, "Only the first COUNT requests", 0},
+    {"max-tokens", KEY_MAX_TOKENS, "COUNT", 0,
+        "Longest sequence (default: the longest request of the trace)", 0},
+    {"speed", KEY_SPEED, "FACTOR", 0, "Arrivals come FACTOR times as fast (default 1)", 0},
+    {"decode-rate", KEY_DECODE_RATE, "COUNT", 0, "Tokens a second of each sequence (default 30)",
+        0},
+    {"prefill-rate", KEY_PREFILL_RATE, "COUNT", 0, "Prompt tokens a second (default 8000)", 0},
+    {"seed", KEY_SEED, "NUMBER", 0, "Of the contents that are written and checked (default 1)", 0},
+    {"checkpoints", KEY_CHECKPOINTS, "COUNT", 0,
+        "Points at which the system is asked for its own figures (default 10)", 0},
+    {"trace-format", KEY_TRACE_FORMAT, "FORMAT", 0,
+        "azure, mooncake, vidur or burstgpt (default: told from the file)", 0},
+    {"format", KEY_FORMAT, "human|json", 0, "Output (default human)", 0},
+    {"plot", KEY_PLOT, "FILE", 0, "Bytes over time as FILE.svg or FILE.png", 0},
+    {0},
+};
+
+static error_t parse_speed(const struct argp_state *state, const char *text, double *speed)
+{
+    char *end;
+    errno = 0;
+    *speed = strtod(text, &end);
+    if (end == text || *end != '\0' || errno != 0 || !isfinite(*speed) || *speed < 1e-6 ||
+        *speed > 1e6)
+        return mbr_args_bad(
+            state, "--speed: '%s' is no factor between 0.000001 and 1000000", text);
+    return 0;
+}
+
+static error_t parse_choice(
+    int key, const char *text, const struct argp_state *state, mbr_replay_options *options)
+{
+    static const char *const prefixes[] = {"declared", "none"};
+    static const char *const modes[] = {"whole", "copy"};
+    static const char *const formats[] = {"human", "json"};
+    static const char *const traces[] = {"auto", "azure", "mooncake", "vidur", "burstgpt"};
+    static const char *const layouts[] = {
+        "head-major", "seq-major", "token-major", "window-major"};
+    uint64_t index = 0;
+    error_t error = 0;
+    switch (key) {
+    case KEY_PREFIX:
+        error = mbr_args_choice_option(state, "--prefix", text, prefixes, 2, &index);
+        options->prefix_declared = index == 0;
+        return error;
+    case KEY_EAGER:
+        error = mbr_args_choice_option(state, "--eager", text, modes, 2, &index);
+        options->eager = index == 0 ? MBR_KV_EAGER_WHOLE : MBR_KV_EAGER_COPY;
+        return error;
+    case KEY_FORMAT:
+        error = mbr_args_choice_option(state, "--format", text, formats, 2, &index);
+        options->json = index == 1;
+        return error;
+    case KEY_TRACE_FORMAT:
+        error = mbr_args_choice_option(state, "--trace-format", text, traces, 5, &index);
+        options->format = (mbr_trace_format)index;
+        return error;
+    default:
+        error = mbr_args_choice_option(state, "--layout", text, layouts, 4, &index);
+        options->layout = layouts[index];
+        return error;
+    }
+}
+
+static error_t parse_number(
+    int key, const char *text, const struct argp_state *state, mbr_replay_options *options)
+{
+    const struct {
+        int key;
+        const char *name;
+        uint64_t lowest, highest;
+        uint64_t *value;
+    } rows[] = {
+        {KEY_MAX_REQUESTS, "--max-requests", 1, MBR_TRACE_MAX_REQUESTS, &options->max_requests},
+        {KEY_MAX_TOKENS, "--max-tokens", 1, UINT64_C(1) << 32, &options->max_tokens},
+        {KEY_DECODE_RATE, "--decode-rate", 1, RATE_LIMIT, &options->decode_rate},
+        {KEY_PREFILL_RATE, "--prefill-rate", 1, RATE_LIMIT, &options->prefill_rate},
+        {KEY_SEED, "--seed", 0, MBR_ARGS_MAX, &options->seed},
+        {KEY_CHECKPOINTS, "--checkpoints", 0, MBR_REPLAY_CHECKPOINT_LIMIT_COUNT,
+            &options->checkpoint_count},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (rows[i].key == key)
+            return mbr_args_count_option(
+                state, rows[i].name, text, rows[i].lowest, rows[i].highest, rows[i].value);
+    }
+    return ARGP_ERR_UNKNOWN;
+}
+
+static error_t parse(int key, char *text, struct argp_state *state)
+{
+    mbr_replay_options *options = state->input;
+    switch (key) {
+    case KEY_PLUGIN:
+        options->plugin = text;
+        return 0;
+    case KEY_MODEL:
+        options->model = text;
+        return 0;
+    case KEY_PLOT:
+        options->plot_path = text;
+        return 0;
+    case KEY_TRUST:
+        options->trusted = true;
+        return 0;
+    case KEY_BUDGET:
+        return mbr_args_size_option(state, "--budget", text, 1, &options->budget_bytes);
+    case KEY_EXTENT:
+        return mbr_args_size_option(state, "--extent", text, 1, &options->extent_bytes);
+    case KEY_SPEED:
+        return parse_speed(state, text, &options->speed);
+    case KEY_PREFIX:
+    case KEY_EAGER:
+    case KEY_FORMAT:
+    case KEY_TRACE_FORMAT:
+    case KEY_LAYOUT:
+        return parse_choice(key, text, state, options);
+    case ARGP_KEY_ARG:
+        if (options->trace_path != NULL)
+            return mbr_args_bad(state, "one trace at a time; '%s' is a second one", text);
+        options->trace_path = text;
+        return 0;
+    case ARGP_KEY_END:
+        if (options->trace_path == NULL)
+            return mbr_args_bad(state, "no trace; membrane replay TRACE [OPTION...]");
+        return 0;
+    default:
+        return parse_number(key, text, state, options);
+    }
+}
+
+static void interrupt(int signal_number)
+{
+    (void)signal_number;
+    mbr_replay_interrupted = 1;
+}
+
+static void catch_interrupt(void)
+{
+    struct sigaction action = {.sa_handler = interrupt, .sa_flags = SA_RESETHAND};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+static int print_report(
+    const mbr_replay_options *options, const mbr_trace *trace, mbr_replay_report *report)
+{
+    char text[MBR_REPLAY_TEXT_BYTES];
+    if (options->json) {
+        if (!mbr_replay_print_json(options, trace, report))
+            return mbr_args_refuse(MBR_REPLAY_NAME, "the report cannot be written as JSON");
+    } else {
+        mbr_replay_print_human(options, trace, report);
+    }
+    if (options->plot_path != NULL && !mbr_replay_plot(options, report, text))
+        return mbr_args_refuse(MBR_REPLAY_NAME, "%s", text);
+    if (strcmp(report->audit, "clean") != 0)
+        return mbr_args_refuse(MBR_REPLAY_NAME, "the audit: %s", report->audit);
+    uint64_t left = report->final_charged + report->final_mapped + report->final_owned +
+                    report->final_reservations;
+    if (left != 0)
+        return mbr_args_refuse(MBR_REPLAY_NAME,
+            "not everything was given back: %llu bytes charged, %llu mapped, %llu owned, "
+            "%llu reservations",
+            (unsigned long long)report->final_charged, (unsigned long long)report->final_mapped,
+            (unsigned long long)report->final_owned,
+            (unsigned long long)report->final_reservations);
+    return report->interrupted ? EXIT_INTERRUPTED : MBR_EXIT_OK;
+}
+
+static int replay(const mbr_replay_options *options)
+{
+    mbr_trace *trace;
+    mbr_trace_error trace_error;
+    mbr_trace_options trace_options = {.path = options->trace_path,
+        .format = options->format,
+        .max_requests = options->max_requests};
+    if (mbr_trace_load(&trace_options, &trace, &trace_error) != MBR_TRACE_OK)
+        return mbr_args_refuse(MBR_REPLAY_NAME, "%s", trace_error.text);
+    catch_interrupt();
+    mbr_replay_report report;
+    char text[MBR_REPLAY_TEXT_BYTES];
+    int code = mbr_replay_run(options, trace, &report, text);
+    if (code == MBR_EXIT_USAGE)
+        mbr_args_fail(MBR_REPLAY_NAME, "%s", text);
+    else if (code == MBR_EXIT_REFUSED)
+        mbr_args_refuse(MBR_REPLAY_NAME, "%s", text);
+    else
+        code = print_report(options, trace, &report);
+    mbr_replay_report_finish(&report);
+    mbr_trace_destroy(trace);
+    return code;
+}
+
+int mbr_cli_replay(int argc, char **argv)
+{
+    static const struct argp argp = {option_table, parse, "TRACE",
+        "Serves a request trace with real memory under a budget, in simulated time.", NULL, NULL,
+        NULL};
+    mbr_replay_options options = {.plugin = "host",
+        .model = "qwen2.5-0.5b",
+        .layout = "window-major",
+        .budget_bytes = UINT64_MAX,
+        .speed = 1,
+        .seed = 1,
+        .decode_rate = DECODE_RATE_DEFAULT,
+        .prefill_rate = PREFILL_RATE_DEFAULT,
+        .checkpoint_count = CHECKPOINTS_DEFAULT,
+        .eager = MBR_KV_GROWING,
+        .prefix_declared = true};
+    int code;
+    if (!mbr_args_run(MBR_REPLAY_NAME, &argp, argc, argv, &options, &code))
+        return code;
+    return replay(&options);
+}

@@ -1,0 +1,72 @@
+/* Live, mapped and owned bytes over simulated time, and the checkpoints that ask the system. */
+#include "tools/cli/replay/oracle.h"
+#include "tools/cli/replay/simulate.h"
+
+#include "abi/base/checked.h"
+
+#include <stdlib.h>
+
+#define DRAIN_NS UINT64_C(60000000000)
+
+static void add_point(const replay_sim *sim, mbr_replay_series *series, uint64_t bytes)
+{
+    if (sim->options->plot_path == NULL || series->point_count == MBR_REPLAY_POINT_LIMIT_COUNT)
+        return;
+    if (series->points == NULL)
+        series->points = malloc(MBR_REPLAY_POINT_LIMIT_COUNT * sizeof(*series->points));
+    if (series->points != NULL)
+        series->points[series->point_count++] = (mbr_plot_point){sim->now_ns, bytes};
+}
+
+/* The last value held until now. */
+static void add_sample(const replay_sim *sim, mbr_replay_series *series, uint64_t bytes)
+{
+    series->integral += (double)series->last * (double)(sim->now_ns - sim->last_sample_ns) / 1e9;
+    series->peak = mbr_max(series->peak, bytes);
+    if (bytes != series->last || series->point_count == 0)
+        add_point(sim, series, bytes);
+    series->last = bytes;
+}
+
+void replay_sample(replay_sim *sim)
+{
+    mbr_authority_figures books = {MBR_SIZED(mbr_authority_figures)};
+    mbr_kv_figures cache = {MBR_SIZED(mbr_kv_figures)};
+    mbr_manager_read_authority(sim->world.manager, sim->world.authority, &books, NULL);
+    mbr_kv_read(sim->world.kv, &cache, NULL);
+    add_sample(sim, &sim->report->live, cache.live_bytes);
+    add_sample(sim, &sim->report->mapped, books.mapped_bytes);
+    add_sample(sim, &sim->report->owned, books.charged_bytes);
+    sim->report->owned.peak = mbr_max(sim->report->owned.peak, books.peak_charged_bytes);
+    sim->last_sample_ns = sim->now_ns;
+}
+
+static uint64_t difference(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : b - a;
+}
+
+/* At rest: the ledger's owned bytes against the plugin's count, the blocks of its memory files, and Pss. What
+ * is pooled or held by a prefix alone has blocks and no mapping, so Pss is compared without it. */
+void replay_checkpoint(replay_sim *sim)
+{
+    mbr_replay_report *report = sim->report;
+    mbr_error error = {MBR_SIZED(mbr_error)};
+    uint64_t blocks, pss;
+    if (mbr_ep_drain(sim->world.manager, sim->world.ep,
+            mbr_clock_now(&mbr_clock_monotonic) + DRAIN_NS, &error) != MBR_OK)
+        return;
+    mbr_authority_figures books = {MBR_SIZED(mbr_authority_figures)};
+    mbr_mechanism_figures mechanism = {MBR_SIZED(mbr_mechanism_figures)};
+    mbr_manager_read_authority(sim->world.manager, sim->world.authority, &books, NULL);
+    mbr_manager_read_mechanism(sim->world.manager, sim->world.mechanism, &mechanism, NULL);
+    uint64_t worst = difference(books.charged_bytes, mechanism.plugin_owned_bytes);
+    report->oracle_known = replay_oracle_read(&blocks, &pss);
+    if (report->oracle_known) {
+        uint64_t unmapped = mechanism.pooled_bytes + mechanism.held_bytes;
+        worst = mbr_max(worst, difference(books.charged_bytes, blocks));
+        worst = mbr_max(worst, difference(books.charged_bytes - unmapped, pss));
+    }
+    report->oracle_difference_bytes = mbr_max(report->oracle_difference_bytes, worst);
+    report->oracle_points++;
+}

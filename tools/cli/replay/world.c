@@ -1,0 +1,219 @@
+/* Opens and closes what a replay stands on. Serves no request. */
+#include "tools/cli/replay/world.h"
+
+#include "tools/cli/args.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define DRAIN_NS UINT64_C(60000000000)
+
+static uint64_t deadline(void)
+{
+    return mbr_clock_now(&mbr_clock_monotonic) + DRAIN_NS;
+}
+
+static mbr_status open_plugin(
+    replay_world *world, const mbr_replay_options *options, mbr_error *error)
+{
+    mbr_manager_options manager = {MBR_SIZED(mbr_manager_options)};
+    mbr_status status = mbr_manager_create(&manager, &world->manager, error);
+    if (status != MBR_OK)
+        return status;
+    mbr_plugin_open_request open = {MBR_SIZED(mbr_plugin_open_request),
+        .flags = options->trusted ? MBR_PLUGIN_TRUSTED : 0,
+        .name = options->plugin};
+    status = mbr_manager_open_plugin(world->manager, &open, &world->plugin, error);
+    if (status != MBR_OK)
+        return status;
+    mbr_mechanism_open_request request = {
+        MBR_SIZED(mbr_mechanism_open_request), .plugin = world->plugin};
+    status = mbr_manager_open_mechanism(world->manager, &request, &world->mechanism, error);
+    if (status != MBR_OK)
+        return status;
+    world->mechanism_figures.struct_size = sizeof(world->mechanism_figures);
+    return mbr_manager_read_mechanism(
+        world->manager, world->mechanism, &world->mechanism_figures, error);
+}
+
+static mbr_status open_holder(
+    replay_world *world, const char *name, uint32_t role, mbr_holder_handle *holder, mbr_error *error)
+{
+    mbr_holder_request request = {MBR_SIZED(mbr_holder_request),
+        .role = role,
+        .authority = world->authority,
+        .name = name,
+        .allowance_bytes = MBR_NO_ALLOWANCE};
+    return mbr_manager_create_holder(world->manager, &request, holder, error);
+}
+
+static mbr_status open_budget(
+    replay_world *world, const mbr_replay_options *options, mbr_error *error)
+{
+    uint64_t margin = UINT64_C(256) << 20; /* for the process itself */
+    mbr_authority_request request = {MBR_SIZED(mbr_authority_request),
+        .tier = world->mechanism_figures.tier,
+        .name = "replay",
+        .limit_bytes = options->budget_bytes,
+        .margin_bytes = margin,
+        .measured = world->mechanism};
+    mbr_status status =
+        mbr_manager_create_authority(world->manager, &request, &world->authority, error);
+    if (status == MBR_OK)
+        status = open_holder(world, "kv", MBR_ROLE_KV, &world->holder, error);
+    if (status == MBR_OK)
+        status = open_holder(world, "prefix", MBR_ROLE_PREFIX, &world->prefix_holder, error);
+    return status;
+}
+
+static mbr_status open_ep(replay_world *world, mbr_error *error)
+{
+    mbr_cpu_options cpu = {MBR_SIZED(mbr_cpu_options)};
+    mbr_status status = mbr_cpu_create(&cpu, &world->cpu, error);
+    if (status != MBR_OK)
+        return status;
+    mbr_ep_request request = {MBR_SIZED(mbr_ep_request),
+        .name = "cpu",
+        .order = mbr_cpu_order(world->cpu),
+        .transfer = mbr_cpu_transfer(world->cpu),
+        .instance = mbr_cpu_instance(world->cpu)};
+    status = mbr_ep_create(world->manager, &request, &world->ep, error);
+    for (uint32_t i = 0; i < MBR_REPLAY_STREAM_COUNT && status == MBR_OK; i++) {
+        status = mbr_cpu_stream_create(world->cpu, &world->natives[i], error);
+        if (status != MBR_OK)
+            break;
+        status = mbr_ep_attach_stream(
+            world->manager, world->ep, world->natives[i], &world->streams[i], error);
+        if (status != MBR_OK)
+            mbr_cpu_stream_destroy(world->cpu, world->natives[i], NULL);
+        else
+            world->stream_count++;
+    }
+    return status;
+}
+
+static mbr_status open_cache(replay_world *world, const mbr_replay_options *options,
+    uint64_t max_tokens, mbr_error *error)
+{
+    mbr_bind_request bind = {MBR_SIZED(mbr_bind_request),
+        .mechanism = world->mechanism,
+        .ep = world->ep,
+        .authority = world->authority,
+        .cache_keep_bytes = UINT64_MAX};
+    mbr_status status = mbr_manager_bind(world->manager, &bind, &world->binding, error);
+    if (status != MBR_OK)
+        return status;
+    mbr_kv_request request = {MBR_SIZED(mbr_kv_request),
+        .mode = options->eager,
+        .binding = world->binding,
+        .holder = world->holder,
+        .prefix_holder = world->prefix_holder,
+        .geometry = options->model,
+        .layout = options->layout,
+        .max_tokens = max_tokens,
+        .extent_bytes = options->extent_bytes};
+    return mbr_kv_create(world->manager, &request, &world->kv, error);
+}
+
+static int exit_code_of(mbr_status status)
+{
+    switch (MBR_STATUS_CLASS(status)) {
+    case MBR_CLASS_CALLER:
+        return MBR_EXIT_USAGE;
+    default:
+        return MBR_EXIT_REFUSED;
+    }
+}
+
+int replay_world_open(replay_world *world, const mbr_replay_options *options, uint64_t max_tokens,
+    char text[MBR_REPLAY_TEXT_BYTES])
+{
+    *world = (replay_world){0};
+    mbr_error error = {MBR_SIZED(mbr_error)};
+    mbr_status status = open_plugin(world, options, &error);
+    uint64_t granule = world->mechanism_figures.granule_min_bytes;
+    if (status == MBR_OK && options->budget_bytes < granule) {
+        snprintf(text, MBR_REPLAY_TEXT_BYTES,
+            "--budget: %llu bytes are below one granule of the plugin; %llu and more would work",
+            (unsigned long long)options->budget_bytes, (unsigned long long)granule);
+        replay_world_close(world, NULL);
+        return MBR_EXIT_USAGE;
+    }
+    if (status == MBR_OK)
+        status = open_budget(world, options, &error);
+    if (status == MBR_OK)
+        status = open_ep(world, &error);
+    if (status == MBR_OK)
+        status = open_cache(world, options, max_tokens, &error);
+    if (status == MBR_OK)
+        return MBR_EXIT_OK;
+    snprintf(text, MBR_REPLAY_TEXT_BYTES, "%s", error.text);
+    replay_world_close(world, NULL);
+    return exit_code_of(status);
+}
+
+void replay_world_settle(replay_world *world, mbr_replay_report *report)
+{
+    mbr_error error = {MBR_SIZED(mbr_error)};
+    mbr_status status = mbr_ep_drain(world->manager, world->ep, deadline(), &error);
+    if (status == MBR_OK)
+        status = mbr_manager_audit(world->manager, &error);
+    if (status == MBR_OK)
+        status = mbr_kv_destroy(world->kv, &error);
+    if (status == MBR_OK) {
+        world->kv = NULL;
+        status = mbr_manager_unbind(world->manager, world->binding, &error);
+    }
+    if (status == MBR_OK) {
+        world->binding.value = 0;
+        status = mbr_manager_audit(world->manager, &error);
+    }
+    snprintf(report->audit, sizeof(report->audit), "%s", status == MBR_OK ? "clean" : error.text);
+    mbr_mechanism_figures mechanism = {MBR_SIZED(mbr_mechanism_figures)};
+    mbr_manager_read_mechanism(world->manager, world->mechanism, &mechanism, NULL);
+    mbr_authority_figures authority = {MBR_SIZED(mbr_authority_figures)};
+    mbr_manager_read_authority(world->manager, world->authority, &authority, NULL);
+    report->final_charged = authority.charged_bytes;
+    report->final_mapped = mechanism.mapped_bytes;
+    report->final_owned = mechanism.owned_bytes;
+    report->final_reservations = mechanism.reservation_count;
+}
+
+/* Goes on after a refusal, so that as much as possible is closed; the first one is reported. */
+mbr_status replay_world_close(replay_world *world, mbr_error *error)
+{
+    mbr_status first = MBR_OK, status;
+#define CLOSE(call)                                                                                \
+    do {                                                                                           \
+        status = (call);                                                                           \
+        if (status != MBR_OK && first == MBR_OK)                                                   \
+            first = status;                                                                        \
+    } while (0)
+    if (world->kv != NULL)
+        CLOSE(mbr_kv_destroy(world->kv, error));
+    if (world->binding.value != 0)
+        CLOSE(mbr_manager_unbind(world->manager, world->binding, error));
+    for (uint32_t i = 0; i < world->stream_count; i++) {
+        CLOSE(mbr_ep_detach_stream(world->manager, world->streams[i], error));
+        CLOSE(mbr_cpu_stream_destroy(world->cpu, world->natives[i], error));
+    }
+    if (world->ep.value != 0)
+        CLOSE(mbr_ep_destroy(world->manager, world->ep, deadline(), error));
+    if (world->cpu != NULL)
+        CLOSE(mbr_cpu_destroy(world->cpu, error));
+    if (world->holder.value != 0)
+        CLOSE(mbr_manager_destroy_holder(world->manager, world->holder, error));
+    if (world->prefix_holder.value != 0)
+        CLOSE(mbr_manager_destroy_holder(world->manager, world->prefix_holder, error));
+    if (world->authority.value != 0)
+        CLOSE(mbr_manager_destroy_authority(world->manager, world->authority, error));
+    if (world->mechanism.value != 0)
+        CLOSE(mbr_manager_close_mechanism(world->manager, world->mechanism, error));
+    if (world->plugin.value != 0)
+        CLOSE(mbr_manager_close_plugin(world->manager, world->plugin, error));
+    if (world->manager != NULL)
+        CLOSE(mbr_manager_destroy(world->manager, error));
+#undef CLOSE
+    *world = (replay_world){0};
+    return first;
+}
