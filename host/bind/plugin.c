@@ -196,6 +196,7 @@ static void add_cached(
         mbr_backing_read(backing->backing, &kept);
         figures->pooled_bytes += kept.pooled_bytes;
         figures->parked_bytes += kept.parked_bytes;
+        figures->held_bytes += kept.held_bytes;
         figures->quarantined_count += kept.quarantined_count;
     }
     mbr_end_walk(manager);

@@ -4,6 +4,7 @@
 #include "tools/cli/args.h"
 #include "tools/cli/inspect.h"
 #include "tools/cli/plugins.h"
+#include "tools/cli/replay/replay.h"
 #include "tools/cli/share.h"
 #include "tools/cli/version.h"
 
@@ -22,6 +23,7 @@ typedef struct command {
 static const command commands[] = {
     {"plugins", "the plugins that are found, and why one is not used", mbr_cli_plugins},
     {"inspect", "one plugin's file, mechanisms, capabilities and facts", mbr_cli_inspect},
+    {"replay", "serve a request trace with real memory under a budget", mbr_cli_replay},
     {"share", "what sharing a prefix saves, and from which length it works", mbr_cli_share},
 };
 

@@ -81,6 +81,7 @@ typedef struct mbr_mechanism_figures {
     uint64_t plugin_owned_bytes; /* the plugin's count, for comparison */
     uint64_t pooled_bytes;       /* unmapped extents kept; part of owned */
     uint64_t parked_bytes;       /* mapped extents kept; part of owned */
+    uint64_t held_bytes;         /* unmapped extents that prefixes alone keep; part of owned */
     uint64_t reservation_count;
     uint64_t extent_count;
     uint64_t quarantined_count; /* extents and ranges withheld for good */

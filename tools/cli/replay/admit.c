@@ -25,7 +25,8 @@ static uint64_t wall_ns(void)
     return mbr_clock_now(&mbr_clock_monotonic);
 }
 
-/* ---- The queue of those who wait --------------------------------------------------------------------------- */
+/* ---- The queue of those who wait
+ * --------------------------------------------------------------------------- */
 
 void replay_wait_push(replay_sim *sim, uint64_t index)
 {
@@ -50,7 +51,9 @@ static void wait_pop(replay_sim *sim)
     sim->head_tried = 0;
 }
 
-/* ---- Refusals -------------------------------------------------------------------------------------------------- */
+/* ---- Refusals
+ * --------------------------------------------------------------------------------------------------
+ */
 
 /* Queued releases are settled first, so that a run does not depend on how fast the workers are. */
 static void settle_releases(replay_sim *sim)
@@ -58,8 +61,8 @@ static void settle_releases(replay_sim *sim)
     mbr_ep_drain(sim->world.manager, sim->world.ep, wall_ns() + DRAIN_NS, NULL);
 }
 
-/* After a refusal: releases that are under way, then cold prefixes, until something could have changed.
- * False: there is nothing to give. */
+/* After a refusal: releases that are under way, then cold prefixes, until something could have
+ * changed. False: there is nothing to give. */
 static bool make_room(replay_sim *sim, bool *drained)
 {
     if (!*drained) {
@@ -75,7 +78,9 @@ static bool make_room(replay_sim *sim, bool *drained)
     return true;
 }
 
-/* ---- Ends -------------------------------------------------------------------------------------------------------- */
+/* ---- Ends
+ * --------------------------------------------------------------------------------------------------------
+ */
 
 static bool add_stay(replay_sim *sim, const replay_run *run)
 {
@@ -111,8 +116,8 @@ static bool end_run(replay_sim *sim, replay_run *run)
     sim->report->call_seconds += (double)(wall_ns() - before) / 1e9;
     sim->report->ledger_calls++;
     if (status != MBR_OK)
-        return replay_fail(sim, "request %llu cannot be ended: %s",
-            (unsigned long long)run->index, error.text);
+        return replay_fail(
+            sim, "request %llu cannot be ended: %s", (unsigned long long)run->index, error.text);
     bool added = add_stay(sim, run);
     if (sim->store != NULL)
         replay_store_release(sim->store, run->entry);
@@ -156,10 +161,12 @@ bool replay_preempt_youngest(replay_sim *sim)
     return true;
 }
 
-/* ---- Starts ------------------------------------------------------------------------------------------------------ */
+/* ---- Starts
+ * ------------------------------------------------------------------------------------------------------
+ */
 
-/* What the prompt's whole blocks are now becomes a prefix for later requests. Not being able to share is no
- * failure: the request goes on alone. */
+/* What the prompt's whole blocks are now becomes a prefix for later requests. Not being able to
+ * share is no failure: the request goes on alone. */
 static bool keep_prefix(replay_sim *sim, replay_run *run)
 {
     const mbr_trace_request *request = &sim->trace->requests[run->index];
@@ -169,8 +176,8 @@ static bool keep_prefix(replay_sim *sim, replay_run *run)
         return true;
     mbr_kv_prefix *prefix;
     uint64_t before = wall_ns();
-    mbr_status status = mbr_kv_prefix_create(run->contents.sequence,
-        (uint64_t)blocks * MBR_TRACE_BLOCK_TOKENS, &prefix, NULL);
+    mbr_status status = mbr_kv_prefix_create(
+        run->contents.sequence, (uint64_t)blocks * MBR_TRACE_BLOCK_TOKENS, &prefix, NULL);
     sim->report->call_seconds += (double)(wall_ns() - before) / 1e9;
     if (status != MBR_OK)
         return true;
@@ -195,14 +202,11 @@ static mbr_status create_sequence(replay_sim *sim, replay_run *run, mbr_error *e
     uint64_t equal = 0;
     run->entry = sim->store == NULL ? NULL : replay_store_acquire(sim->store, request, &equal);
     mbr_sequence_request asked = {MBR_SIZED(mbr_sequence_request),
-        .stream = sim->world.streams[run->contents.stream],
-        .tokens = request->prompt_tokens,
+        .stream = sim->world.streams[run->contents.stream], .tokens = request->prompt_tokens,
         .prefix = run->entry == NULL ? NULL : replay_entry_prefix(run->entry),
-        .prefix_tokens = equal,
-        .tag = run->index};
+        .prefix_tokens = equal, .tag = run->index};
     uint64_t before = wall_ns();
-    mbr_status status =
-        mbr_sequence_create(sim->world.kv, &asked, &run->contents.sequence, error);
+    mbr_status status = mbr_sequence_create(sim->world.kv, &asked, &run->contents.sequence, error);
     sim->report->call_seconds += (double)(wall_ns() - before) / 1e9;
     if (status != MBR_OK && sim->store != NULL) {
         replay_store_release(sim->store, run->entry);
@@ -244,8 +248,8 @@ static bool reserve_run(replay_sim *sim)
     uint64_t capacity = sim->run_capacity == 0 ? 64 : 2 * sim->run_capacity;
     replay_run *grown = realloc(sim->runs, capacity * sizeof(*grown));
     if (grown == NULL)
-        return replay_fail(sim, "out of memory for %llu running requests",
-            (unsigned long long)capacity);
+        return replay_fail(
+            sim, "out of memory for %llu running requests", (unsigned long long)capacity);
     sim->runs = grown;
     sim->run_capacity = capacity;
     return true;
@@ -320,7 +324,9 @@ bool replay_admit_waiting(replay_sim *sim)
     return true;
 }
 
-/* ---- Decode ------------------------------------------------------------------------------------------------------ */
+/* ---- Decode
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 /* A token that needs memory: the one case in which appending reaches the ledger. */
 static bool grow(replay_sim *sim, replay_run *run)
@@ -349,8 +355,8 @@ static bool grow(replay_sim *sim, replay_run *run)
     mbr_quantiles_add(&sim->report->growth_ns, took);
     refresh(run, &figures);
     return replay_touch_new(&sim->touch, &run->contents) ||
-           replay_fail(sim, "the contents of request %llu cannot be written: out of memory",
-               (unsigned long long)run->index);
+        replay_fail(sim, "the contents of request %llu cannot be written: out of memory",
+            (unsigned long long)run->index);
 }
 
 static bool decode(replay_sim *sim, replay_run *run)
@@ -398,6 +404,7 @@ bool replay_decode_all(replay_sim *sim)
     if (!replay_end_all(sim))
         return false;
     replay_wait_push_front(sim, index);
-    refuse_head(sim, "it outgrows the budget even when it runs alone; a larger --budget would work");
+    refuse_head(
+        sim, "it outgrows the budget even when it runs alone; a larger --budget would work");
     return true;
 }

@@ -1,5 +1,5 @@
-/* What the same stays would have cost under other ways of holding a KV cache. Pure arithmetic over the run's
- * own schedule; measures nothing. */
+/* What the same stays would have cost under other ways of holding a KV cache. Pure arithmetic over
+ * the run's own schedule; measures nothing. */
 #include "tools/cli/replay/replay.h"
 
 #include <stdlib.h>
@@ -11,8 +11,8 @@ typedef struct change {
     int64_t bytes;
 } change;
 
-/* At one instant what is given back goes first, except for a copy: its old block lives until the new one is
- * there, which the callers express by ordering the pair themselves (order). */
+/* At one instant what is given back goes first, except for a copy: its old block lives until the
+ * new one is there, which the callers express by ordering the pair themselves (order). */
 typedef struct change_list {
     change *changes;
     uint64_t count, capacity;
@@ -57,8 +57,8 @@ static uint64_t peak_of(change_list *list)
     return (uint64_t)peak;
 }
 
-/* When the stay's length first is `tokens`, prompt < tokens <= end. Rounded up, so that it never comes
- * before its token. */
+/* When the stay's length first is `tokens`, prompt < tokens <= end. Rounded up, so that it never
+ * comes before its token. */
 static uint64_t reached_ns(const mbr_replay_stay *stay, uint64_t tokens)
 {
     uint64_t grown = stay->end_tokens - stay->prompt_tokens;

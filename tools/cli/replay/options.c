@@ -1,4 +1,5 @@
-/* The options of `membrane replay`, and the command from reading the trace to printing the report. */
+/* The options of `membrane replay`, and the command from reading the trace to printing the report.
+ */
 #include "tools/cli/replay/replay.h"
 
 #include "tools/cli/args.h"
@@ -73,8 +74,7 @@ static error_t parse_speed(const struct argp_state *state, const char *text, dou
     *speed = strtod(text, &end);
     if (end == text || *end != '\0' || errno != 0 || !isfinite(*speed) || *speed < 1e-6 ||
         *speed > 1e6)
-        return mbr_args_bad(
-            state, "--speed: '%s' is no factor between 0.000001 and 1000000", text);
+        return mbr_args_bad(state, "--speed: '%s' is no factor between 0.000001 and 1000000", text);
     return 0;
 }
 
@@ -85,8 +85,7 @@ static error_t parse_choice(
     static const char *const modes[] = {"whole", "copy"};
     static const char *const formats[] = {"human", "json"};
     static const char *const traces[] = {"auto", "azure", "mooncake", "vidur", "burstgpt"};
-    static const char *const layouts[] = {
-        "head-major", "seq-major", "token-major", "window-major"};
+    static const char *const layouts[] = {"head-major", "seq-major", "token-major", "window-major"};
     uint64_t index = 0;
     error_t error = 0;
     switch (key) {
@@ -188,7 +187,7 @@ static void interrupt(int signal_number)
 
 static void catch_interrupt(void)
 {
-    struct sigaction action = {.sa_handler = interrupt, .sa_flags = SA_RESETHAND};
+    struct sigaction action = {.sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
 }
@@ -208,7 +207,7 @@ static int print_report(
     if (strcmp(report->audit, "clean") != 0)
         return mbr_args_refuse(MBR_REPLAY_NAME, "the audit: %s", report->audit);
     uint64_t left = report->final_charged + report->final_mapped + report->final_owned +
-                    report->final_reservations;
+        report->final_reservations;
     if (left != 0)
         return mbr_args_refuse(MBR_REPLAY_NAME,
             "not everything was given back: %llu bytes charged, %llu mapped, %llu owned, "

@@ -1,8 +1,10 @@
-/* `membrane replay`: a request trace served by real memory through the host library, in simulated time.
+/* `membrane replay`: a request trace served by real memory through the host library, in simulated
+ * time.
  *
- * The service model (docs/replay.md): one step is 1 / decode_rate seconds. A request that is admitted
- * computes its prompt for prompt / prefill_rate seconds, then appends one token a step until its output is
- * done. Requests are admitted in order of arrival; what the budget refuses waits for a release. */
+ * The service model (docs/replay.md): one step is 1 / decode_rate seconds. A request that is
+ * admitted computes its prompt for prompt / prefill_rate seconds, then appends one token a step
+ * until its output is done. Requests are admitted in order of arrival; what the budget refuses
+ * waits for a release. */
 #ifndef MEMBRANE_TOOLS_CLI_REPLAY_REPLAY_H
 #define MEMBRANE_TOOLS_CLI_REPLAY_REPLAY_H
 
@@ -42,8 +44,8 @@ typedef struct mbr_replay_options {
     const char *plot_path; /* NULL: none */
 } mbr_replay_options;
 
-/* One stay of one request, for the comparison: tokens grow from prompt to prompt + output, evenly, between
- * decode_ns and end_ns. */
+/* One stay of one request, for the comparison: tokens grow from prompt to prompt + output, evenly,
+ * between decode_ns and end_ns. */
 typedef struct mbr_replay_stay {
     uint64_t start_ns, decode_ns, end_ns;
     uint64_t prompt_tokens, end_tokens;
@@ -96,10 +98,10 @@ uint64_t mbr_replay_grow_and_copy(
 uint64_t mbr_replay_paged16(const mbr_replay_stay *stays, uint64_t count, uint64_t token_bytes);
 
 /* The report as text, as one JSON object, as a picture. */
-void mbr_replay_print_human(const mbr_replay_options *options, const mbr_trace *trace,
-    mbr_replay_report *report);
-bool mbr_replay_print_json(const mbr_replay_options *options, const mbr_trace *trace,
-    mbr_replay_report *report);
+void mbr_replay_print_human(
+    const mbr_replay_options *options, const mbr_trace *trace, mbr_replay_report *report);
+bool mbr_replay_print_json(
+    const mbr_replay_options *options, const mbr_trace *trace, mbr_replay_report *report);
 bool mbr_replay_plot(const mbr_replay_options *options, const mbr_replay_report *report,
     char text[MBR_REPLAY_TEXT_BYTES]);
 

@@ -34,9 +34,9 @@ static void print_requests(const mbr_replay_report *report)
         printf("           first refused: %s\n", report->refusal);
     if (report->prefix_requests != 0) {
         char bytes[SIZE_BYTES];
-        printf("prefixes   %llu requests came with one: %llu tokens, %s mapped and not stored again\n",
-            (unsigned long long)report->prefix_requests,
-            (unsigned long long)report->prefix_tokens,
+        printf(
+            "prefixes   %llu requests came with one: %llu tokens, %s mapped and not stored again\n",
+            (unsigned long long)report->prefix_requests, (unsigned long long)report->prefix_tokens,
             size(bytes, (double)report->prefix_bytes));
     }
     if (report->note[0] != '\0')
@@ -61,7 +61,8 @@ static void print_growth(mbr_replay_report *report)
 {
     mbr_quantile_summary summary;
     mbr_quantiles_summarize(&report->growth_ns, &summary);
-    printf("\ngrowth (measured)  %llu tokens needed memory: p50 %.1f us, p99 %.1f us, p99.9 %.1f us%s\n",
+    printf("\ngrowth (measured)  %llu tokens needed memory: p50 %.1f us, p99 %.1f us, p99.9 %.1f "
+           "us%s\n",
         (unsigned long long)summary.count, (double)summary.p50 / 1e3, (double)summary.p99 / 1e3,
         (double)summary.p999 / 1e3, summary.is_sampled ? " (of a sample)" : "");
     printf("                   %llu tokens fitted into what was committed\n",
@@ -100,8 +101,8 @@ static void print_end(const mbr_replay_report *report)
         (unsigned long long)report->final_charged, (unsigned long long)report->final_mapped,
         (unsigned long long)report->final_owned, (unsigned long long)report->final_reservations,
         report->audit);
-    printf("time       %.1f s simulated in %.1f s\n", report->simulated_seconds,
-        report->wall_seconds);
+    printf(
+        "time       %.1f s simulated in %.1f s\n", report->simulated_seconds, report->wall_seconds);
 }
 
 void mbr_replay_print_human(

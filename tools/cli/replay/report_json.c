@@ -16,8 +16,8 @@ static double mean(const mbr_replay_report *report, const mbr_replay_series *ser
 
 static json_t *series_object(const mbr_replay_report *report, const mbr_replay_series *series)
 {
-    return json_pack("{s:o, s:o}", "peak", count(series->peak), "mean",
-        count((uint64_t)mean(report, series)));
+    return json_pack(
+        "{s:o, s:o}", "peak", count(series->peak), "mean", count((uint64_t)mean(report, series)));
 }
 
 static json_t *bytes_object(const mbr_replay_report *report)
@@ -53,9 +53,8 @@ static double ops_per_second(const mbr_replay_report *report)
 bool mbr_replay_print_json(
     const mbr_replay_options *options, const mbr_trace *trace, mbr_replay_report *report)
 {
-    json_t *root = json_pack(
-        "{s:{s:s, s:s, s:o}, s:s, s:s, s:s, s:o, s:o, s:o, s:o}", "trace", "path",
-        options->trace_path, "format", mbr_trace_format_name(trace->format), "requests",
+    json_t *root = json_pack("{s:{s:s, s:s, s:o}, s:s, s:s, s:s, s:o, s:o, s:o, s:o}", "trace",
+        "path", options->trace_path, "format", mbr_trace_format_name(trace->format), "requests",
         count(trace->request_count), "plugin", options->plugin, "model", options->model, "layout",
         options->layout, "limit_bytes", count(report->limit_bytes), "max_tokens",
         count(report->max_tokens), "token_bytes", count(report->token_bytes), "granule_bytes",
@@ -74,10 +73,10 @@ bool mbr_replay_print_json(
         json_pack("{s:o, s:o, s:f}", "ledger", count(report->ledger_calls), "inside_committed",
             count(report->quiet_appends), "ledger_seconds", report->call_seconds));
     bad |= json_object_set_new(root, "prefix",
-        json_pack("{s:o, s:o, s:o, s:o, s:o}", "attached_requests",
-            count(report->prefix_requests), "shared_tokens", count(report->prefix_tokens),
-            "shared_bytes", count(report->prefix_bytes), "created",
-            count(report->created_prefixes), "evicted", count(report->evicted_prefixes)));
+        json_pack("{s:o, s:o, s:o, s:o, s:o}", "attached_requests", count(report->prefix_requests),
+            "shared_tokens", count(report->prefix_tokens), "shared_bytes",
+            count(report->prefix_bytes), "created", count(report->created_prefixes), "evicted",
+            count(report->evicted_prefixes)));
     bad |= json_object_set_new(root, "compare", compare_object(report));
     bad |= json_object_set_new(root, "contents",
         json_pack("{s:o, s:o}", "written_granules", count(report->touched_count),
@@ -88,11 +87,11 @@ bool mbr_replay_print_json(
             count(report->largest_extent_bytes), "system_asked", report->oracle_known));
     bad |= json_object_set_new(root, "final",
         json_pack("{s:o, s:o, s:o, s:o}", "charged_bytes", count(report->final_charged),
-            "mapped_bytes", count(report->final_mapped), "owned_bytes",
-            count(report->final_owned), "reservations", count(report->final_reservations)));
+            "mapped_bytes", count(report->final_mapped), "owned_bytes", count(report->final_owned),
+            "reservations", count(report->final_reservations)));
     bad |= json_object_set_new(root, "seconds",
-        json_pack("{s:f, s:f}", "simulated", report->simulated_seconds, "wall",
-            report->wall_seconds));
+        json_pack(
+            "{s:f, s:f}", "simulated", report->simulated_seconds, "wall", report->wall_seconds));
     bad |= json_object_set_new(root, "audit", json_string(report->audit));
     bad |= json_object_set_new(root, "interrupted", json_boolean(report->interrupted));
     if (report->note[0] != '\0')

@@ -46,8 +46,9 @@ static uint64_t difference(uint64_t a, uint64_t b)
     return a > b ? a - b : b - a;
 }
 
-/* At rest: the ledger's owned bytes against the plugin's count, the blocks of its memory files, and Pss. What
- * is pooled or held by a prefix alone has blocks and no mapping, so Pss is compared without it. */
+/* At rest: the ledger's owned bytes against the plugin's count, the blocks of its memory files, and
+ * Pss. What is pooled or held by a prefix alone has blocks and no mapping, so Pss is compared
+ * without it. */
 void replay_checkpoint(replay_sim *sim)
 {
     mbr_replay_report *report = sim->report;

@@ -28,7 +28,8 @@ static uint64_t arrival_ns(const replay_sim *sim, uint64_t index)
     return (uint64_t)((double)sim->trace->requests[index].arrival_ns / sim->options->speed);
 }
 
-/* ---- Begin and end ------------------------------------------------------------------------------------------ */
+/* ---- Begin and end
+ * ------------------------------------------------------------------------------------------ */
 
 static bool init(replay_sim *sim)
 {
@@ -38,8 +39,8 @@ static bool init(replay_sim *sim)
     sim->waiting = calloc(count, sizeof(*sim->waiting));
     sim->has_waited = calloc(count, sizeof(*sim->has_waited));
     bool shares = options->prefix_declared && sim->trace->has_hash_ids &&
-                  options->eager == MBR_KV_GROWING &&
-                  (sim->world.mechanism_figures.capabilities & MBR_CAPABILITY_SHARED) != 0;
+        options->eager == MBR_KV_GROWING &&
+        (sim->world.mechanism_figures.capabilities & MBR_CAPABILITY_SHARED) != 0;
     if (shares)
         sim->store = replay_store_create();
     if (sim->waiting == NULL || sim->has_waited == NULL || (shares && sim->store == NULL))
@@ -64,17 +65,19 @@ static void finish(replay_sim *sim)
     free(sim->runs);
 }
 
-/* ---- Time --------------------------------------------------------------------------------------------------------- */
+/* ---- Time
+ * ---------------------------------------------------------------------------------------------------------
+ */
 
 static void take_arrivals(replay_sim *sim)
 {
     while (sim->next_arrival < sim->trace->request_count &&
-           arrival_ns(sim, sim->next_arrival) <= sim->now_ns)
+        arrival_ns(sim, sim->next_arrival) <= sim->now_ns)
         replay_wait_push(sim, sim->next_arrival++);
 }
 
-/* The next moment at which something can happen: the next step, or, while everybody computes a prompt or nobody
- * runs, the first prompt's end or arrival after it. */
+/* The next moment at which something can happen: the next step, or, while everybody computes a
+ * prompt or nobody runs, the first prompt's end or arrival after it. */
 static void advance(replay_sim *sim)
 {
     uint64_t next = UINT64_MAX;
@@ -120,14 +123,17 @@ static bool serve(replay_sim *sim)
         mbr_manager_poll(sim->world.manager);
         show_progress(sim);
         if (atomic_load(&sim->touch.wrong_count) != 0)
-            return replay_fail(sim, "wrong contents at address %llx: a byte is not what was written",
+            return replay_fail(sim,
+                "wrong contents at address %llx: a byte is not what was written",
                 (unsigned long long)atomic_load(&sim->touch.first_wrong_address));
         advance(sim);
     }
     return true;
 }
 
-/* ---- The whole ----------------------------------------------------------------------------------------------------- */
+/* ---- The whole
+ * -----------------------------------------------------------------------------------------------------
+ */
 
 static void write_figures(replay_sim *sim, uint64_t wall_started_ns)
 {
@@ -139,8 +145,7 @@ static void write_figures(replay_sim *sim, uint64_t wall_started_ns)
     report->limit_bytes = books.limit_bytes;
     report->token_bytes = cache.token_bytes;
     report->simulated_seconds = (double)sim->now_ns / 1e9;
-    report->wall_seconds =
-        (double)(mbr_clock_now(&mbr_clock_monotonic) - wall_started_ns) / 1e9;
+    report->wall_seconds = (double)(mbr_clock_now(&mbr_clock_monotonic) - wall_started_ns) / 1e9;
     report->interrupted = mbr_replay_interrupted != 0;
     report->max_prealloc_bytes = mbr_replay_max_prealloc(
         report->stays, report->stay_count, report->max_tokens, report->token_bytes);
@@ -156,9 +161,8 @@ static void note_sharing(replay_sim *sim)
         return;
     snprintf(sim->report->note, sizeof(sim->report->note), "prefixes are not shared: %s",
         !sim->trace->has_hash_ids ? "the trace does not declare any (mooncake's hash_ids do)"
-        : sim->options->eager != MBR_KV_GROWING
-            ? "eager memory cannot be mapped twice"
-            : "the plugin does not offer membrane.shared");
+            : sim->options->eager != MBR_KV_GROWING ? "eager memory cannot be mapped twice"
+                                                    : "the plugin does not offer membrane.shared");
 }
 
 int mbr_replay_run(const mbr_replay_options *options, const mbr_trace *trace,
@@ -168,8 +172,7 @@ int mbr_replay_run(const mbr_replay_options *options, const mbr_trace *trace,
     *report = (mbr_replay_report){.total = trace->request_count};
     mbr_quantiles_init(&report->growth_ns, NULL, 0, options->seed);
     report->max_tokens = options->max_tokens != 0 ? options->max_tokens : longest(trace);
-    replay_sim sim = {
-        .options = options, .trace = trace, .report = report, .text = text};
+    replay_sim sim = {.options = options, .trace = trace, .report = report, .text = text};
     int code = replay_world_open(&sim.world, options, report->max_tokens, text);
     if (code != MBR_EXIT_OK)
         return code;

@@ -39,7 +39,8 @@ typedef struct replay_sim {
     char *text; /* the first failure */
 } replay_sim;
 
-/* admit.c: admission, decode, ends. Each returns false after a failure that ends the run, with the text set. */
+/* admit.c: admission, decode, ends. Each returns false after a failure that ends the run, with the
+ * text set. */
 bool replay_admit_waiting(replay_sim *sim);
 bool replay_decode_all(replay_sim *sim);
 /* Ends whatever still runs. */

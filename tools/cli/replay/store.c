@@ -138,8 +138,7 @@ bool replay_store_put(replay_store *store, const mbr_trace_request *request, uin
         free(entry);
         return false;
     }
-    *entry = (replay_entry){
-        .prefix = prefix, .ids = request->hash_ids, .id_count = block_count};
+    *entry = (replay_entry){.prefix = prefix, .ids = request->hash_ids, .id_count = block_count};
     DL_APPEND(store->entries, entry);
     store->entry_count++;
     for (uint32_t i = 0; i < block_count; i++) {

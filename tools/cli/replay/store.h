@@ -1,5 +1,5 @@
-/* The prefix store: prefixes that the trace declares by its block ids, kept for later requests, given up whole
- * and least recently used first. */
+/* The prefix store: prefixes that the trace declares by its block ids, kept for later requests,
+ * given up whole and least recently used first. */
 #ifndef MEMBRANE_TOOLS_CLI_REPLAY_STORE_H
 #define MEMBRANE_TOOLS_CLI_REPLAY_STORE_H
 
@@ -15,15 +15,16 @@ replay_store *replay_store_create(void);
 /* Gives every prefix up. No entry is in use any more. */
 void replay_store_destroy(replay_store *store);
 
-/* The entry with the most leading blocks equal to the request's, and how many tokens that is; NULL: none. The
- * entry is in use until replay_store_release. */
+/* The entry with the most leading blocks equal to the request's, and how many tokens that is; NULL:
+ * none. The entry is in use until replay_store_release. */
 replay_entry *replay_store_acquire(
     replay_store *store, const mbr_trace_request *request, uint64_t *tokens);
 void replay_store_release(replay_store *store, replay_entry *entry);
 const mbr_kv_prefix *replay_entry_prefix(const replay_entry *entry);
 
-/* Keeps `prefix` (the store's from now on) for the first block_count blocks of the request. An older entry
- * whose every block is found in newer ones is given up. False: out of memory, and the prefix is not taken. */
+/* Keeps `prefix` (the store's from now on) for the first block_count blocks of the request. An
+ * older entry whose every block is found in newer ones is given up. False: out of memory, and the
+ * prefix is not taken. */
 bool replay_store_put(replay_store *store, const mbr_trace_request *request, uint32_t block_count,
     mbr_kv_prefix *prefix);
 /* True if an entry already covers these blocks whole. */

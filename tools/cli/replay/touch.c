@@ -1,4 +1,5 @@
-/* Writes and checks contents as operations of the sequences' streams. Allocates no device memory. */
+/* Writes and checks contents as operations of the sequences' streams. Allocates no device memory.
+ */
 #include "tools/cli/replay/touch.h"
 
 #include "abi/base/checked.h"
@@ -45,7 +46,7 @@ static uint8_t expected(const touch_job *job, uint64_t address)
     uint64_t token = token_at(&job->strides, offset);
     uint64_t block = token / MBR_TRACE_BLOCK_TOKENS;
     bool named = job->request->hash_ids != NULL &&
-                 (block + 1) * MBR_TRACE_BLOCK_TOKENS <= job->request->prompt_tokens;
+        (block + 1) * MBR_TRACE_BLOCK_TOKENS <= job->request->prompt_tokens;
     uint64_t who = named ? job->request->hash_ids[block] : ~job->tag;
     return (uint8_t)mix(mix(who ^ job->touch->seed) + offset + job->group);
 }
@@ -120,8 +121,8 @@ static bool remember(replay_touched *touched, uint64_t index, uint64_t address, 
     return true;
 }
 
-/* [from, to) of one private range: what lies behind the end of the last walk to be written, or what that
- * wrote to be checked. */
+/* [from, to) of one private range: what lies behind the end of the last walk to be written, or what
+ * that wrote to be checked. */
 static void choose_part(const replay_touched *touched, uint64_t index, uint64_t address,
     uint64_t bytes, bool write, uint64_t *from, uint64_t *to)
 {
@@ -133,7 +134,8 @@ static void choose_part(const replay_touched *touched, uint64_t index, uint64_t 
     *to = write ? address + bytes : known;
 }
 
-static bool walk_private(replay_touch *touch, replay_contents *contents, uint32_t groups, bool write)
+static bool walk_private(
+    replay_touch *touch, replay_contents *contents, uint32_t groups, bool write)
 {
     uint64_t cursor = 0, address, bytes;
     for (uint64_t index = 0;; index++) {
@@ -184,7 +186,7 @@ bool replay_verify_shared(replay_touch *touch, replay_contents *contents)
 bool replay_verify_all(replay_touch *touch, replay_contents *contents)
 {
     return walk_private(touch, contents, group_count(contents->sequence), false) &&
-           replay_verify_shared(touch, contents);
+        replay_verify_shared(touch, contents);
 }
 
 void replay_touched_finish(replay_touched *touched)

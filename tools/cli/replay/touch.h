@@ -1,6 +1,6 @@
-/* Contents: one byte in every granule that holds live tokens is written by its sequence, on its stream, and
- * read back before release. What a byte must be depends only on the tokens there, so that sharers of a prefix
- * expect the same. */
+/* Contents: one byte in every granule that holds live tokens is written by its sequence, on its
+ * stream, and read back before release. What a byte must be depends only on the tokens there, so
+ * that sharers of a prefix expect the same. */
 #ifndef MEMBRANE_TOOLS_CLI_REPLAY_TOUCH_H
 #define MEMBRANE_TOOLS_CLI_REPLAY_TOUCH_H
 
@@ -21,7 +21,7 @@ typedef struct replay_touch {
 typedef struct replay_touched {
     struct {
         uint64_t address, bytes;
-    } *ranges;
+    } * ranges;
     uint64_t count, capacity;
 } replay_touched;
 

@@ -21,8 +21,7 @@ static mbr_status open_plugin(
     if (status != MBR_OK)
         return status;
     mbr_plugin_open_request open = {MBR_SIZED(mbr_plugin_open_request),
-        .flags = options->trusted ? MBR_PLUGIN_TRUSTED : 0,
-        .name = options->plugin};
+        .flags = options->trusted ? MBR_PLUGIN_TRUSTED : 0, .name = options->plugin};
     status = mbr_manager_open_plugin(world->manager, &open, &world->plugin, error);
     if (status != MBR_OK)
         return status;
@@ -36,14 +35,11 @@ static mbr_status open_plugin(
         world->manager, world->mechanism, &world->mechanism_figures, error);
 }
 
-static mbr_status open_holder(
-    replay_world *world, const char *name, uint32_t role, mbr_holder_handle *holder, mbr_error *error)
+static mbr_status open_holder(replay_world *world, const char *name, uint32_t role,
+    mbr_holder_handle *holder, mbr_error *error)
 {
-    mbr_holder_request request = {MBR_SIZED(mbr_holder_request),
-        .role = role,
-        .authority = world->authority,
-        .name = name,
-        .allowance_bytes = MBR_NO_ALLOWANCE};
+    mbr_holder_request request = {MBR_SIZED(mbr_holder_request), .role = role,
+        .authority = world->authority, .name = name, .allowance_bytes = MBR_NO_ALLOWANCE};
     return mbr_manager_create_holder(world->manager, &request, holder, error);
 }
 
@@ -52,11 +48,8 @@ static mbr_status open_budget(
 {
     uint64_t margin = UINT64_C(256) << 20; /* for the process itself */
     mbr_authority_request request = {MBR_SIZED(mbr_authority_request),
-        .tier = world->mechanism_figures.tier,
-        .name = "replay",
-        .limit_bytes = options->budget_bytes,
-        .margin_bytes = margin,
-        .measured = world->mechanism};
+        .tier = world->mechanism_figures.tier, .name = "replay",
+        .limit_bytes = options->budget_bytes, .margin_bytes = margin, .measured = world->mechanism};
     mbr_status status =
         mbr_manager_create_authority(world->manager, &request, &world->authority, error);
     if (status == MBR_OK)
@@ -72,10 +65,8 @@ static mbr_status open_ep(replay_world *world, mbr_error *error)
     mbr_status status = mbr_cpu_create(&cpu, &world->cpu, error);
     if (status != MBR_OK)
         return status;
-    mbr_ep_request request = {MBR_SIZED(mbr_ep_request),
-        .name = "cpu",
-        .order = mbr_cpu_order(world->cpu),
-        .transfer = mbr_cpu_transfer(world->cpu),
+    mbr_ep_request request = {MBR_SIZED(mbr_ep_request), .name = "cpu",
+        .order = mbr_cpu_order(world->cpu), .transfer = mbr_cpu_transfer(world->cpu),
         .instance = mbr_cpu_instance(world->cpu)};
     status = mbr_ep_create(world->manager, &request, &world->ep, error);
     for (uint32_t i = 0; i < MBR_REPLAY_STREAM_COUNT && status == MBR_OK; i++) {
@@ -92,25 +83,17 @@ static mbr_status open_ep(replay_world *world, mbr_error *error)
     return status;
 }
 
-static mbr_status open_cache(replay_world *world, const mbr_replay_options *options,
-    uint64_t max_tokens, mbr_error *error)
+static mbr_status open_cache(
+    replay_world *world, const mbr_replay_options *options, uint64_t max_tokens, mbr_error *error)
 {
-    mbr_bind_request bind = {MBR_SIZED(mbr_bind_request),
-        .mechanism = world->mechanism,
-        .ep = world->ep,
-        .authority = world->authority,
-        .cache_keep_bytes = UINT64_MAX};
+    mbr_bind_request bind = {MBR_SIZED(mbr_bind_request), .mechanism = world->mechanism,
+        .ep = world->ep, .authority = world->authority, .cache_keep_bytes = UINT64_MAX};
     mbr_status status = mbr_manager_bind(world->manager, &bind, &world->binding, error);
     if (status != MBR_OK)
         return status;
-    mbr_kv_request request = {MBR_SIZED(mbr_kv_request),
-        .mode = options->eager,
-        .binding = world->binding,
-        .holder = world->holder,
-        .prefix_holder = world->prefix_holder,
-        .geometry = options->model,
-        .layout = options->layout,
-        .max_tokens = max_tokens,
+    mbr_kv_request request = {MBR_SIZED(mbr_kv_request), .mode = options->eager,
+        .binding = world->binding, .holder = world->holder, .prefix_holder = world->prefix_holder,
+        .geometry = options->model, .layout = options->layout, .max_tokens = max_tokens,
         .extent_bytes = options->extent_bytes};
     return mbr_kv_create(world->manager, &request, &world->kv, error);
 }

@@ -1,5 +1,5 @@
-/* Everything that a replay stands on: manager, plugin, authority, holders, CPU EP with streams, binding, KV
- * cache. Opened in order, closed in reverse. */
+/* Everything that a replay stands on: manager, plugin, authority, holders, CPU EP with streams,
+ * binding, KV cache. Opened in order, closed in reverse. */
 #ifndef MEMBRANE_TOOLS_CLI_REPLAY_WORLD_H
 #define MEMBRANE_TOOLS_CLI_REPLAY_WORLD_H
 
@@ -24,7 +24,8 @@ typedef struct replay_world {
 /* MBR_EXIT_…; on failure everything that was opened is closed again. */
 int replay_world_open(replay_world *world, const mbr_replay_options *options, uint64_t max_tokens,
     char text[MBR_REPLAY_TEXT_BYTES]);
-/* Waits for the streams, gives the caches back and reads the last figures; then closes everything. */
+/* Waits for the streams, gives the caches back and reads the last figures; then closes everything.
+ */
 void replay_world_settle(replay_world *world, mbr_replay_report *report);
 mbr_status replay_world_close(replay_world *world, mbr_error *error);
 
