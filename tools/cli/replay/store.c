@@ -70,7 +70,8 @@ replay_entry *replay_store_acquire(
 {
     *tokens = 0;
     const block_record *deepest = NULL;
-    for (uint32_t i = 0; i < request->hash_count; i++) {
+    uint32_t whole = request->hash_count == 0 ? 0 : request->prompt_tokens / MBR_TRACE_BLOCK_TOKENS;
+    for (uint32_t i = 0; i < whole; i++) { /* the last id may name a part of a block */
         const block_record *block = find_block(store, request->hash_ids[i]);
         if (block == NULL || block->index != i)
             break;
@@ -80,8 +81,6 @@ replay_entry *replay_store_acquire(
         return NULL;
     replay_entry *entry = deepest->entry;
     *tokens = (uint64_t)(deepest->index + 1) * MBR_TRACE_BLOCK_TOKENS;
-    if (*tokens > request->prompt_tokens)
-        *tokens = request->prompt_tokens;
     entry->user_count++;
     DL_DELETE(store->entries, entry);
     DL_APPEND(store->entries, entry);
