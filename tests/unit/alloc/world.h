@@ -8,9 +8,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <string>
+#include <vector>
 
 extern "C" {
 #include "abi/base/lock.h"
@@ -48,6 +50,27 @@ struct CountedHeap {
     }
 };
 
+// A heap that uses no address twice: what it is given back it frees at its own end.
+struct HoardingHeap {
+    std::vector<void *> hoard;
+    mbr_heap seam{Allocate, Release, this};
+
+    ~HoardingHeap()
+    {
+        for (void *memory : hoard)
+            mbr_heap_release(&mbr_heap_libc, memory);
+    }
+
+    static void *Allocate(void *, size_t bytes) { return mbr_heap_allocate(&mbr_heap_libc, bytes); }
+
+    static void Release(void *context, void *memory)
+    {
+        static_cast<HoardingHeap *>(context)->hoard.push_back(memory);
+    }
+};
+
+enum class Holders { kAnywhere, kNeverAtTheSameAddress };
+
 inline mbr_error NewError()
 {
     mbr_error error = {};
@@ -68,9 +91,12 @@ struct Request {
 class World
 {
   public:
-    explicit World(uint64_t limit_bytes = 64 * kGiB, uint64_t keep_bytes = 64 * kMiB)
+    explicit World(uint64_t limit_bytes = 64 * kGiB, uint64_t keep_bytes = 64 * kMiB,
+        Holders holders = Holders::kAnywhere)
     {
-        EXPECT_EQ(mbr_governor_create(nullptr, &governor, nullptr), MBR_OK);
+        mbr_governor_options governor_options = {
+            holders == Holders::kAnywhere ? nullptr : &hoarding_heap.seam, nullptr};
+        EXPECT_EQ(mbr_governor_create(&governor_options, &governor, nullptr), MBR_OK);
         mbr_authority_options options = {"pool", MBR_TIER_HOST, limit_bytes, nullptr, 0};
         EXPECT_EQ(mbr_authority_create(governor, &options, &authority, nullptr), MBR_OK);
         kv = Holder("kv");
@@ -91,8 +117,8 @@ class World
         EXPECT_EQ(context.pin_count, 0u);
         EXPECT_EQ(context.queued_count(), 0u);
         backing.reset();
-        for (mbr_holder *holder : holders_)
-            EndHolder(holder);
+        while (!holders_.empty())
+            EndHolder(holders_.back());
         mbr_error error = NewError();
         mbr_authority_collect_credit(authority);
         EXPECT_EQ(mbr_authority_audit(authority, &error), MBR_OK) << error.text;
@@ -216,22 +242,27 @@ class World
         return ::testing::AssertionSuccess();
     }
 
-    void EndHolder(mbr_holder *holder)
+    void EndHolder(mbr_holder *holder, bool forget = true)
     {
         mbr_error error = NewError();
         uint64_t id = mbr_holder_id(holder);
         EXPECT_EQ(mbr_holder_destroy(holder, &error), MBR_OK) << error.text;
-        if (arena != nullptr)
+        if (arena != nullptr && forget)
             mbr_arena_forget_holder(arena, id);
-    }
-
-    void ForgetHolder(mbr_holder *holder)
-    {
-        mbr_arena_fold(arena);
-        EndHolder(holder);
         holders_.erase(std::find(holders_.begin(), holders_.end(), holder));
     }
 
+    // Until FreeAll.
+    void Keep(mbr_allocation_handle handle) { kept_.push_back(handle); }
+
+    void FreeAll()
+    {
+        for (mbr_allocation_handle handle : kept_)
+            EXPECT_EQ(Free(handle), MBR_OK);
+        kept_.clear();
+    }
+
+    HoardingHeap hoarding_heap;
     CountedHeap heap;
     mbr_context context;
     mbr_governor *governor = nullptr;
@@ -243,6 +274,7 @@ class World
 
   private:
     std::vector<mbr_holder *> holders_;
+    std::vector<mbr_allocation_handle> kept_;
 };
 
 } // namespace alloc_test
