@@ -66,8 +66,15 @@ TEST_F(HostErrors, NoMemoryAtTheLimitOfMappings_IsAStatusOfItsOwn)
         heal();
     };
     // The heap's records come first in these slots: they are call 0, the system call is call 1.
+    for (uint64_t left : {0, 4}) { // one call may need room for four
+        world.mappings_left = left;
+        world.arm({1, kOnce, false, ENOMEM, false});
+        expect(host.reserve(2, G));
+    }
+    world.mappings_left = 5;
     world.arm({1, kOnce, false, ENOMEM, false});
-    expect(host.reserve(2, G));
+    EXPECT_EQ(host.reserve(2, G).status, MBR_OUT_OF_ADDRESSES);
+    world.mappings_left = 0;
     world.arm({1, kOnce, false, ENOMEM, false});
     expect(host.map(1, 4 * G, 11));
     world.arm({1, kOnce, false, ENOMEM, false});
@@ -245,6 +252,28 @@ TEST_F(HostErrors, ErrorOfNoOrLittleRoom_IsNotWrittenPastItsEnd)
     }
     fail_next(EPERM);
     EXPECT_EQ(host.virtual_->unmap(host.instance, &request, &outcome, nullptr), MBR_SYSTEM);
+}
+
+TEST_F(HostErrors, MapWhoseUndoFails_SaysWhetherItKnowsWhatIsLeft)
+{
+    // Record, mmap, then MADV_DONTFORK fails, and so does the mmap that would undo the first.
+    for (bool blind : {false, true}) {
+        world.arm({2, kOnce, false, EPERM, blind, kMmap});
+        Result result = host.map(1, 0, 10);
+        heal();
+        EXPECT_EQ(result.status, MBR_RESIDUAL);
+        EXPECT_EQ(
+            result.outcome.state, (uint32_t)(blind ? MBR_STATE_QUARANTINED : MBR_STATE_PARTIAL));
+        EXPECT_EQ(result.outcome.residual_mapped_bytes, 2 * G);
+        EXPECT_EQ(host.stats().mapped_bytes, 2 * G);
+        EXPECT_EQ(host.destroy(10).status, MBR_BUSY);
+        if (!blind) { // what is known needs no second look
+            world.arm({1 << 20, kOnce, false, EPERM, true, -1});
+        }
+        EXPECT_TRUE(host.unmap(1, 0, 2 * G).ok());
+        heal();
+    }
+    EXPECT_EQ(host.stats().mapped_bytes, 0u);
 }
 
 TEST_F(HostErrors, UnmapThatFailedInTheDark_IsQuarantinedUntilSomebodyCanLook)

@@ -150,7 +150,7 @@ class FaultyOs
             return me.call(kInspect, [&] {
                 int code = me.real.inspect(nullptr, address, bytes, inode, range);
                 if (me.many_mappings)
-                    range->mapping_count = range->mapping_count_limit;
+                    range->mapping_count = range->mapping_count_limit - me.mappings_left;
                 return code;
             });
         };
