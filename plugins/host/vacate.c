@@ -55,11 +55,26 @@ static int vacate(const mbr_instance *instance, uint64_t address, uint64_t bytes
         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
+/* Whether a failed call left the range as it was, so that it may be made once more. *code becomes 0
+ * where it failed after its effect. Without a look nothing is touched again: the addresses may have
+ * become somebody else's. */
+static bool is_untouched(
+    const mbr_instance *instance, uint64_t address, uint64_t bytes, bool is_kept, int *code)
+{
+    struct mbr_host_range range;
+    if (instance->os.inspect(instance->os.context, address, bytes, instance->inode, &range) != 0)
+        return false;
+    if (range.kind == (is_kept ? MBR_HOST_RANGE_RESERVED : MBR_HOST_RANGE_HOLE))
+        *code = 0;
+    return *code != 0 && (!is_kept || range.kind == MBR_HOST_RANGE_FILE);
+}
+
 int mbr_host_vacate(mbr_instance *instance, uint64_t address, uint64_t bytes, bool is_kept)
 {
     int code = vacate(instance, address, bytes, is_kept);
+    bool is_at_limit = code == ENOMEM && is_untouched(instance, address, bytes, is_kept, &code);
     mbr_host_lock(instance);
-    if (code == ENOMEM && instance->ballast_address != 0 &&
+    if (is_at_limit && instance->ballast_address != 0 &&
         mbr_host_ballast_drop_locked(instance) == 0)
         code = vacate(instance, address, bytes, is_kept);
     mbr_host_ballast_fill_locked(instance);

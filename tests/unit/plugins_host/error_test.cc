@@ -210,6 +210,57 @@ TEST_F(HostErrors, DestroyThatFailedBeforeItsEffect_ChangesNothing)
     ASSERT_TRUE(host.create(10, 2 * G).ok());
 }
 
+TEST_F(HostErrors, ObjectsInACall_AreBusyForEveryOther)
+{
+    ASSERT_TRUE(host.map(1, 0, 10).ok());
+    auto reservation_is_busy = [&] {
+        mbr_query_outcome at;
+        EXPECT_EQ(host.query(1, 0, &at), MBR_BUSY);
+        EXPECT_EQ(host.map(1, 4 * G, 11).status, MBR_BUSY);
+        EXPECT_EQ(host.map_shared(1, 4 * G, 10, MBR_ACCESS_READ).status, MBR_BUSY);
+        EXPECT_EQ(host.protect(1, 0, 2 * G, MBR_ACCESS_READ).status, MBR_BUSY);
+        EXPECT_EQ(host.unmap(1, 0, 2 * G).status, MBR_BUSY);
+        EXPECT_EQ(host.unreserve(1).status, MBR_BUSY);
+        EXPECT_EQ(host.destroy(10).status, MBR_BUSY);
+        EXPECT_TRUE(host.reserve(2, G).ok()); // others go on
+        EXPECT_TRUE(host.unreserve(2).ok());
+    };
+    world.meanwhile = reservation_is_busy;
+    EXPECT_TRUE(host.protect(1, 0, 2 * G, MBR_ACCESS_READ).ok());
+    world.meanwhile = reservation_is_busy;
+    EXPECT_TRUE(host.unmap(1, 0, 2 * G).ok());
+    world.meanwhile = [&] {
+        EXPECT_EQ(host.unreserve(3).status, MBR_BUSY);
+        EXPECT_EQ(host.reserve(3, G).status, MBR_ALREADY_EXISTS);
+    };
+    EXPECT_TRUE(host.reserve(3, G).ok());
+    world.meanwhile = [&] { EXPECT_EQ(host.unreserve(3).status, MBR_BUSY); };
+    EXPECT_TRUE(host.unreserve(3).ok());
+    world.meanwhile = [&] {
+        EXPECT_EQ(host.destroy(11).status, MBR_BUSY);
+        EXPECT_EQ(host.map(1, 0, 11).status, MBR_BUSY);
+        EXPECT_EQ(host.create(11, G).status, MBR_ALREADY_EXISTS);
+    };
+    EXPECT_TRUE(host.destroy(11).ok());
+    // The first call of a create is getrlimit, before anything is booked; fallocate is the second.
+    world.meanwhile = [&] {
+        EXPECT_EQ(host.destroy(11).status, MBR_UNKNOWN_OBJECT);
+        world.meanwhile = [&] {
+            EXPECT_EQ(host.destroy(11).status, MBR_BUSY);
+            EXPECT_EQ(host.map(1, 0, 11).status, MBR_BUSY);
+            EXPECT_EQ(host.create(11, G).status, MBR_ALREADY_EXISTS);
+        };
+    };
+    EXPECT_TRUE(host.create(11, G).ok());
+    uint64_t address = 0;
+    world.meanwhile = [&] { EXPECT_EQ(host.release(20, address).status, MBR_UNKNOWN_OBJECT); };
+    address = host.allocate(20, 1).outcome.address;
+    ASSERT_NE(address, 0u);
+    world.meanwhile = [&] { EXPECT_EQ(host.release(20, address).status, MBR_UNKNOWN_OBJECT); };
+    EXPECT_TRUE(host.release(20, address).ok());
+    EXPECT_EQ(world.meanwhile, nullptr);
+}
+
 TEST_F(HostErrors, DestroyThatFailedBesideAnother_CannotTellAndKeepsItAll)
 {
     // While another slot changes the file's blocks, they do not tell whose are gone.
@@ -359,8 +410,13 @@ TEST_F(HostErrors, KernelWithoutPopulate_IsTouchedByHand)
 TEST_F(HostErrors, InterruptedFallocate_GoesOnInSmallerStepsUpToALimit)
 {
     world.interrupted_above = 3 * 4096;
-    ASSERT_TRUE(host.create(20, 4 * G).ok());
+    ASSERT_TRUE(host.create(20, 4 * G).ok()); // in steps of 2 pages
     EXPECT_EQ(file_bytes(), 7 * G);
+    ASSERT_TRUE(host.destroy(20).ok());
+    ASSERT_TRUE(host.create(20, 7 * G).ok()); // in steps of 3 pages, and a rest of one
+    EXPECT_EQ(file_bytes(), 10 * G);
+    ASSERT_TRUE(host.destroy(20).ok());
+    ASSERT_TRUE(host.create(20, 4 * G).ok());
     world.interrupted_above = 1; // nothing comes through
     Result result = host.create(21, G);
     world.interrupted_above = 0;

@@ -41,6 +41,7 @@ class Player
     Mechanism host;
     Books books;
     bool is_open = false, populated = true;
+    bool looks = true;              // into /proc/self/maps, which takes its time
     bool exact = true;              // no answer so far was an upper bound
     std::map<uint32_t, int> states; // of failed slots
 
@@ -75,6 +76,15 @@ class Player
         return result.ok();
     }
 
+    // What is not mapped is kept from others, and nothing else.
+    void expect_reserved(uint64_t reservation, uint64_t offset, uint64_t bytes)
+    {
+        mbr_host_range range;
+        EXPECT_EQ(world.real.inspect(
+                      nullptr, base[reservation] + offset, bytes, host.instance->inode, &range),
+            0);
+        EXPECT_EQ(range.kind, MBR_HOST_RANGE_RESERVED);
+    }
     bool create(uint64_t id, uint64_t bytes)
     {
         Result result = host.create(id, bytes);
@@ -117,6 +127,8 @@ class Player
         uint64_t bytes = result.outcome.newly_mapped_bytes;
         if (bytes > 0)
             books.mappings[{reservation, offset}] = bytes;
+        if (result.outcome.state == MBR_STATE_UNCHANGED)
+            expect_reserved(reservation, offset, G);
         return settle(result);
     }
     bool map(uint64_t reservation, uint64_t offset, uint64_t extent)
@@ -146,6 +158,8 @@ class Player
             for (auto at = books.mappings.lower_bound({reservation, offset});
                  at != books.mappings.end() && at->first < std::pair(reservation, offset + bytes);)
                 at = books.mappings.erase(at);
+        if (result.ok())
+            expect_reserved(reservation, offset, bytes);
         return settle(result);
     }
     bool allocate(uint64_t id, uint64_t bytes, uint64_t align)
@@ -239,6 +253,7 @@ void Player::close()
         EXPECT_TRUE(result.ok()) << result.error.text;
     }
     EXPECT_EQ(world.blocks, 0);
+    EXPECT_TRUE(world.taken.empty());
     EXPECT_TRUE(memory_files().empty());
 }
 
@@ -266,6 +281,7 @@ bool play(const Options &options, const Plan &plan, Tally &tally)
         player.try_giving_back();
         world.arm(Plan());
         player.give_all_back();
+        player.looks = false;
         EXPECT_TRUE(player.scenario()) << "the scenario does not work after the fault";
         for (const auto &[state, count] : player.states)
             tally.states[state] += count;

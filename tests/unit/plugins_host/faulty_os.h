@@ -70,16 +70,28 @@ class FaultyOs
                       int file, uint64_t offset) {
             auto &me = *static_cast<FaultyOs *>(self);
             return me.call(kMmap, [&] {
-                int code = me.real.mmap(nullptr, address, bytes, protection, flags, file, offset);
+                uint64_t place = *address;
+                int code = me.real.mmap(nullptr, &place, bytes, protection, flags, file, offset);
+                if (code != 0 || (flags & MAP_FIXED))
+                    return code;
                 // A place that nobody was told of cannot be given back: such a fault is "before".
-                if (me.failing && code == 0 && !(flags & MAP_FIXED))
-                    me.real.munmap(nullptr, *address, bytes);
+                if (me.failing)
+                    return me.real.munmap(nullptr, place, bytes);
+                *address = place;
+                me.taken[place] = bytes;
                 return code;
             });
         };
         os.munmap = [](void *self, uint64_t address, uint64_t bytes) {
             auto &me = *static_cast<FaultyOs *>(self);
-            return me.call(kMunmap, [&] { return me.real.munmap(nullptr, address, bytes); });
+            return me.call(kMunmap, [&] {
+                int code = me.real.munmap(nullptr, address, bytes);
+                if (code == 0 && me.taken.count(address)) {
+                    EXPECT_EQ(me.taken[address], bytes);
+                    me.taken.erase(address);
+                }
+                return code;
+            });
         };
         os.mprotect = [](void *self, uint64_t address, uint64_t bytes, int protection) {
             auto &me = *static_cast<FaultyOs *>(self);
@@ -114,8 +126,6 @@ class FaultyOs
         };
         os.file_allocate = [](void *self, int file, int mode, uint64_t offset, uint64_t bytes) {
             auto &me = *static_cast<FaultyOs *>(self);
-            if (auto meanwhile = std::exchange(me.meanwhile, nullptr))
-                meanwhile();
             if (mode == 0 && me.interrupted_above && bytes > me.interrupted_above)
                 return EINTR;
             return me.call(kFileAllocate,
@@ -170,6 +180,9 @@ class FaultyOs
 
     template <typename Effect> int call(Call kind, Effect effect)
     {
+        if (kind != kHeap)
+            if (auto act = std::exchange(meanwhile, nullptr))
+                act();
         int number = call_count++;
         called[kind]++;
         bool later = plan.nth >= 0 && number > plan.nth;
@@ -219,10 +232,12 @@ class FaultyOs
     long blocks = 0;
     std::map<int, int> called;
     bool failing = false;
-    bool many_mappings = false;      // the process is at its limit
-    bool old_kernel = false;         // without MADV_POPULATE_…
-    uint64_t interrupted_above = 0;  // fallocate of more bytes gives EINTR
-    std::function<void()> meanwhile; // runs once, inside the next fallocate
+    bool many_mappings = false;         // the process is at its limit of mappings,
+    uint64_t mappings_left = 0;         // or this close to it
+    std::map<uint64_t, uint64_t> taken; // addresses and sizes that were not given back
+    bool old_kernel = false;            // without MADV_POPULATE_…
+    uint64_t interrupted_above = 0;     // fallocate of more bytes gives EINTR
+    std::function<void()> meanwhile;    // runs once, inside the next system call
     mbr_status open_status = MBR_OK;
     mbr_error error;
 };

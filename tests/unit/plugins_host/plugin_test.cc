@@ -267,6 +267,34 @@ TEST_F(HostSlots, CloseWithLiveObjects_IsInUseAndTheInstanceGoesOn)
     EXPECT_TRUE(host.map(1, 0, 11).ok());
 }
 
+TEST(HostPlugin, CloseWithOneObjectOfAnyClass_IsInUse)
+{
+    Mechanism host = Mechanism::open();
+    for (int classes = 1; classes < 8; classes++) {
+        Result allocation = {};
+        if (classes & 1) {
+            allocation = host.allocate(1, 1);
+        }
+        if (classes & 2) {
+            EXPECT_TRUE(host.reserve(1, G).ok());
+        }
+        if (classes & 4) {
+            EXPECT_TRUE(host.create(1, G).ok());
+        }
+        EXPECT_EQ(host.close().status, MBR_IN_USE) << classes;
+        if (classes & 1) {
+            EXPECT_TRUE(host.release(1, allocation.outcome.address).ok());
+        }
+        if (classes & 2) {
+            EXPECT_TRUE(host.unreserve(1).ok());
+        }
+        if (classes & 4) {
+            EXPECT_TRUE(host.destroy(1).ok());
+        }
+    }
+    expect_empty_and_close(host);
+}
+
 TEST_F(HostSlots, TwoInstances_RefuseEachOthersIds)
 {
     Mechanism other = Mechanism::open();

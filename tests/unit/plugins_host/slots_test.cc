@@ -53,6 +53,12 @@ TEST_F(HostSlots, AllocateBeyondWhatIsAllowed_IsRefused)
     EXPECT_TRUE(host.release(100, result.outcome.address).ok());
 }
 
+TEST_F(HostSlots, ZeroIdAndZeroSize_AreToldApart)
+{
+    EXPECT_NE(strstr(host.allocate(0, 1).error.text, "id"), nullptr);
+    EXPECT_NE(strstr(host.allocate(100, 0).error.text, "size"), nullptr);
+}
+
 TEST_F(HostSlots, OverBudget_SaysWhatWasAskedAndWhatIsAllowed)
 {
     Result result = host.allocate(100, 4097, 0, 5000);
