@@ -365,14 +365,31 @@ static mbr_status attempt(mbr_growth_run *run, mbr_range_grow_result *result, ui
     return status;
 }
 
-/* The cache is asked for what is missing, as long as it gives. What the plan took out of it stays
- * out of its reach meanwhile. */
+/* What the cache could give: all that it keeps, but for what stands in the ranges that grow. What
+ * the plan took from the pool and from others is out of the cache's figures already. */
+static uint64_t could_give(const mbr_growth_run *run)
+{
+    const mbr_plan *plan = &run->plan;
+    mbr_lock_take(&run->backing->lock);
+    uint64_t bytes = mbr_backing_cached_bytes_locked(run->backing);
+    for (uint32_t i = 0; i < plan->part_count; i++) {
+        bool counted = false;
+        for (uint32_t k = 0; k < i && !counted; k++)
+            counted = plan->parts[k].range == plan->parts[i].range;
+        bytes -= counted ? 0 : mbr_min(bytes, plan->parts[i].range->parked_bytes);
+    }
+    mbr_lock_drop(&run->backing->lock);
+    return bytes;
+}
+
+/* The cache is first asked what it could give, and gives only if that suffices: a refusal costs
+ * nobody its parked extents. */
 static mbr_status attempt_under_pressure(mbr_growth_run *run, mbr_range_grow_result *result)
 {
     for (;;) {
         uint64_t short_bytes;
         mbr_status status = attempt(run, result, &short_bytes);
-        if (status == MBR_OK || short_bytes == 0 ||
+        if (status == MBR_OK || short_bytes == 0 || could_give(run) < short_bytes ||
             mbr_backing_evict(run->backing, short_bytes) == 0)
             return status;
         if (!run->planned) {

@@ -43,7 +43,8 @@ static mbr_status take_range(mbr_backing *backing, mbr_context *context, uint64_
     return MBR_OK;
 }
 
-/* Pays for one allocation of the plugin; the cache is asked once for what is missing. */
+/* Pays for one allocation of the plugin. Without `virtual` nothing is cached that could be given.
+ */
 static mbr_status grant_eager(
     mbr_backing *backing, uint64_t bytes, mbr_refusal *refusal, mbr_error *error)
 {
@@ -51,8 +52,6 @@ static mbr_status grant_eager(
     if (refusal == NULL)
         refusal = &own;
     mbr_status status = mbr_grant(backing->cache, bytes, refusal);
-    if (status != MBR_OK && mbr_backing_evict(backing, bytes) != 0)
-        status = mbr_grant(backing->cache, bytes, refusal);
     if (status != MBR_OK)
         return mbr_fail(error, status,
             "asked for %llu bytes, %llu are available under the limit of %llu; wait for a release, "

@@ -134,9 +134,11 @@ static mbr_status reserve_and_commit(
     mbr_kv *kv = sequence->kv;
     bool shares = request->prefix != NULL && request->prefix_tokens != 0;
     uint64_t first = shares ? request->prefix_tokens : 0;
+    /* What is parked where the prefix goes must be unmapped, what is parked behind it is adopted. */
+    bool plain = first > request->tokens / 2;
     mbr_status status = MBR_OK;
     for (uint32_t i = 0; i < kv->group_count && status == MBR_OK; i++) {
-        status = reserve_group(sequence, i, shares ? MBR_RANGE_UNPARKED : 0, error);
+        status = reserve_group(sequence, i, plain ? MBR_RANGE_UNPARKED : 0, error);
         uint64_t held = mbr_commit_live(&kv->groups[i].extents, first).first;
         sequence->groups[i].held_first = sequence->groups[i].readable_first = held;
     }

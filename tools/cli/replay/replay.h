@@ -65,6 +65,7 @@ typedef struct mbr_replay_report {
     mbr_replay_series live, mapped, owned;
     double simulated_seconds, wall_seconds, call_seconds;
     uint64_t ledger_calls, quiet_appends; /* inside what is committed: no call below */
+    uint64_t plugin_calls;                /* slots of the mechanism */
     mbr_quantiles growth_ns;
     uint64_t prefix_requests, prefix_tokens, prefix_bytes; /* attached */
     uint64_t committed_bytes, created_prefixes, evicted_prefixes;

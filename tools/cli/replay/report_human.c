@@ -68,9 +68,11 @@ static void print_growth(mbr_replay_report *report)
     printf("                   %llu tokens fitted into what was committed\n",
         (unsigned long long)report->quiet_appends);
     if (report->call_seconds > 0)
-        printf("calls (measured)   %llu that change the ledger, %.0f a second\n",
+        printf("calls (measured)   %llu that change the ledger, %.0f a second, with %llu calls of "
+               "the plugin\n",
             (unsigned long long)report->ledger_calls,
-            (double)report->ledger_calls / report->call_seconds);
+            (double)report->ledger_calls / report->call_seconds,
+            (unsigned long long)report->plugin_calls);
 }
 
 static void print_comparison(const mbr_replay_report *report)

@@ -70,8 +70,9 @@ bool mbr_replay_print_json(
     bad |= json_object_set_new(root, "growth_ns", growth_object(report));
     bad |= json_object_set_new(root, "ops_per_s", count((uint64_t)ops_per_second(report)));
     bad |= json_object_set_new(root, "calls",
-        json_pack("{s:o, s:o, s:f}", "ledger", count(report->ledger_calls), "inside_committed",
-            count(report->quiet_appends), "ledger_seconds", report->call_seconds));
+        json_pack("{s:o, s:o, s:o, s:f}", "ledger", count(report->ledger_calls), "inside_committed",
+            count(report->quiet_appends), "plugin", count(report->plugin_calls), "ledger_seconds",
+            report->call_seconds));
     bad |= json_object_set_new(root, "prefix",
         json_pack("{s:o, s:o, s:o, s:o, s:o}", "attached_requests", count(report->prefix_requests),
             "shared_tokens", count(report->prefix_tokens), "shared_bytes",

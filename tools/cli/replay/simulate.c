@@ -142,6 +142,9 @@ static void write_figures(replay_sim *sim, uint64_t wall_started_ns)
     mbr_kv_figures cache = {MBR_SIZED(mbr_kv_figures)};
     mbr_manager_read_authority(sim->world.manager, sim->world.authority, &books, NULL);
     mbr_kv_read(sim->world.kv, &cache, NULL);
+    mbr_mechanism_figures mechanism = {MBR_SIZED(mbr_mechanism_figures)};
+    mbr_manager_read_mechanism(sim->world.manager, sim->world.mechanism, &mechanism, NULL);
+    report->plugin_calls = mechanism.call_count;
     report->limit_bytes = books.limit_bytes;
     report->token_bytes = cache.token_bytes;
     report->simulated_seconds = (double)sim->now_ns / 1e9;
