@@ -86,18 +86,16 @@ static mbr_record *reclaim_and_grow(need *need)
     mbr_context_reap(arena->context, true);
     mbr_lock_take(&arena->lock);
     mbr_caches_collect_locked(arena);
+    uint64_t idle_bytes = arena->idle_bytes;
     mbr_lock_drop(&arena->lock);
     mbr_record *block = refill(need);
-    if (block != NULL)
+    if (block != NULL) {
+        mbr_slabs_shed(arena, UINT64_MAX);
         return block;
+    }
     uint64_t bytes = need->class_index == MBR_CLASS_OWN_SPAN ? need->request->bytes
                                                              : mbr_class_bytes(need->class_index);
-    mbr_lock_take(&arena->lock);
-    uint64_t idle_bytes = arena->idle_bytes;
-    mbr_slab *detached =
-        mbr_slabs_detach_locked(arena, idle_bytes > bytes ? idle_bytes - bytes : 0);
-    mbr_lock_drop(&arena->lock);
-    mbr_slabs_give(arena, detached);
+    mbr_slabs_shed(arena, idle_bytes > bytes ? idle_bytes - bytes : 0);
     mbr_backing_evict(arena->backing, bytes);
     block = grow_least(need);
     if (block == NULL && may_reclaim(need))

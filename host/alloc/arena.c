@@ -87,18 +87,16 @@ uint64_t mbr_arena_trim(mbr_arena *arena, uint64_t keep_bytes)
 {
     mbr_lock_take(&arena->lock);
     mbr_caches_collect_locked(arena);
-    mbr_slab *detached = mbr_slabs_detach_locked(arena, keep_bytes);
     mbr_lock_drop(&arena->lock);
-    return mbr_slabs_give(arena, detached);
+    return mbr_slabs_shed(arena, keep_bytes);
 }
 
 void mbr_arena_set_keep(mbr_arena *arena, uint64_t keep_bytes)
 {
     mbr_lock_take(&arena->lock);
     arena->keep_bytes = keep_bytes;
-    mbr_slab *detached = mbr_slabs_detach_locked(arena, keep_bytes);
     mbr_lock_drop(&arena->lock);
-    mbr_slabs_give(arena, detached);
+    mbr_slabs_shed(arena, keep_bytes);
 }
 
 /* ---- Figures */

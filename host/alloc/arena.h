@@ -88,7 +88,8 @@ void mbr_arena_fold(mbr_arena *arena);
  * before it is destroyed. */
 void mbr_arena_forget_holder(mbr_arena *arena, uint64_t holder_id);
 /* Gives idle slabs back to the backing, longest idle first, until at most keep_bytes of them are
- * cached; blocks that threads keep go back to their slabs first. Returns the bytes given. */
+ * cached (the arena's own watermark where that is less); blocks that threads keep go back to their
+ * slabs first. Returns the bytes given. */
 uint64_t mbr_arena_trim(mbr_arena *arena, uint64_t keep_bytes);
 void mbr_arena_set_keep(mbr_arena *arena, uint64_t keep_bytes);
 /* The end of the arena's lost context is confirmed from outside: its lost allocations are released.

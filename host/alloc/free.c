@@ -185,9 +185,8 @@ uint64_t mbr_arena_confirm_lost(mbr_arena *arena)
     mbr_lock_take(&arena->lock);
     for (mbr_slab *slab = arena->slabs; slab != NULL; slab = slab->all_next)
         released_bytes += confirm_slab_locked(arena, slab);
-    mbr_slab *detached = mbr_slabs_detach_locked(arena, arena->keep_bytes);
     mbr_lock_drop(&arena->lock);
-    mbr_slabs_give(arena, detached);
+    mbr_slabs_shed(arena, UINT64_MAX);
     return released_bytes;
 }
 

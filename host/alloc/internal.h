@@ -159,7 +159,7 @@ typedef struct mbr_memo {
 /* What one thread keeps of one arena: of small classes at most their magazines hold, 26 MiB; of
  * large ones at most this. */
 #define MBR_CACHE_LARGE_CLASS 28 /* the first class above 64 KiB */
-#define MBR_CACHE_LARGE_LIMIT_BYTES (UINT64_C(64) << 20)
+#define MBR_CACHE_LARGE_LIMIT_BYTES (UINT64_C(128) << 20)
 
 struct mbr_cache {
     alignas(MBR_LINE_BYTES) mbr_arena *arena;
@@ -254,6 +254,8 @@ void mbr_slabs_wear_locked(mbr_arena *arena, mbr_record *block) MBR_REQUIRES(&ar
 mbr_slab *mbr_slabs_detach_locked(mbr_arena *arena, uint64_t keep_bytes) MBR_REQUIRES(&arena->lock);
 /* To the backing. Returns the bytes. NULL is allowed. */
 uint64_t mbr_slabs_give(mbr_arena *arena, mbr_slab *detached);
+/* Both, down to keep_bytes or the arena's own watermark, whichever is less. */
+uint64_t mbr_slabs_shed(mbr_arena *arena, uint64_t keep_bytes);
 
 /* Takes a span and adds a slab over it; its first blocks, up to `capacity`, are the caller's. The
  * books are folded. Errors: the backing's, MBR_OUT_OF_HOST_MEMORY, MBR_OUT_OF_DESCRIPTORS,

@@ -201,6 +201,14 @@ uint64_t mbr_slabs_give(mbr_arena *arena, mbr_slab *detached)
     return given_bytes;
 }
 
+uint64_t mbr_slabs_shed(mbr_arena *arena, uint64_t keep_bytes)
+{
+    mbr_lock_take(&arena->lock);
+    mbr_slab *detached = mbr_slabs_detach_locked(arena, mbr_min(keep_bytes, arena->keep_bytes));
+    mbr_lock_drop(&arena->lock);
+    return mbr_slabs_give(arena, detached);
+}
+
 /* Blocks of a span; 0: it has no room for one, or the mechanism owns less than one. */
 static uint32_t block_count_of(const mbr_slab_request *request, const mbr_span *span)
 {
