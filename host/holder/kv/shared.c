@@ -137,7 +137,8 @@ uint64_t mbr_kv_list_cut_locked(mbr_kv *kv, uint32_t group, mbr_kv_list *list, m
         list->data_bytes -= list->items[end]->data_bytes;
         drop_locked(kv, group, list->items[end]);
     }
-    memmove(&list->items[first], &list->items[end], (list->count - end) * sizeof(*list->items));
+    if (end != first)
+        memmove(&list->items[first], &list->items[end], (list->count - end) * sizeof(*list->items));
     list->count -= end - first;
     list->bytes -= cut;
     return cut;
