@@ -18,7 +18,7 @@ uint64_t mbr_utf8_whole_bytes(const char *text, uint64_t bytes)
     return bytes - (start - 1) >= wanted ? bytes : start - 1;
 }
 
-static void one_line(char *text)
+void mbr_text_one_line(char *text)
 {
     for (; *text != '\0'; text++)
         if ((unsigned char)*text < ' ' || *text == 0x7F)
@@ -31,11 +31,9 @@ static void write_text(mbr_error *own, const char *format, va_list arguments)
 static void write_text(mbr_error *own, const char *format, va_list arguments)
 {
     int length = vsnprintf(own->text, sizeof own->text, format, arguments);
-    if (length < 0)
-        own->text[0] = '\0';
-    else if ((size_t)length >= sizeof own->text)
+    if ((size_t)length >= sizeof own->text)
         own->text[mbr_utf8_whole_bytes(own->text, sizeof own->text - 1)] = '\0';
-    one_line(own->text);
+    mbr_text_one_line(own->text);
 }
 
 void mbr_error_copy(mbr_error *to, const mbr_error *from)

@@ -21,6 +21,9 @@ mbr_status mbr_fail_bytes(mbr_error *error, mbr_status status, uint64_t asked_by
 /* Copies a full-size error to one whose owner may know fewer or more fields (rule 12). */
 void mbr_error_copy(mbr_error *to, const mbr_error *from);
 
+/* Puts a text on one line: each control character of ASCII becomes a blank. */
+void mbr_text_one_line(char *text);
+
 /* An ending that a text of `bytes` may be cut at without splitting a UTF-8 character. */
 uint64_t mbr_utf8_whole_bytes(const char *text, uint64_t bytes);
 

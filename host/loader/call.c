@@ -8,7 +8,7 @@
 static bool is_status(mbr_status status)
 {
     int32_t class = MBR_STATUS_CLASS(status);
-    return status == MBR_OK || (class >= MBR_CLASS_CALLER && class <= MBR_CLASS_LOST);
+    return class >= MBR_CLASS_CALLER && class <= MBR_CLASS_LOST;
 }
 
 mbr_status mbr_answer_take(const char *slot, mbr_status answered, mbr_error *own, mbr_error *error)
@@ -23,9 +23,7 @@ mbr_status mbr_answer_take(const char *slot, mbr_status answered, mbr_error *own
     if (own->text[0] == '\0')
         return mbr_fail_native(error, answered, own->native_domain, own->native_code,
             "%s was refused with status %d and no text", slot, answered);
-    for (char *at = own->text; *at != '\0'; at++)
-        if ((unsigned char)*at < ' ' || *at == 0x7F)
-            *at = ' ';
+    mbr_text_one_line(own->text);
     own->status = answered;
     mbr_error_copy(error, own);
     return answered;

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
-#include <unistd.h>
 
 #if defined(__x86_64__)
 #define OWN_MACHINE EM_X86_64
@@ -28,7 +27,7 @@ static bool read_file(const mbr_elf *elf, uint64_t offset, void *to, uint64_t by
         return false;
     char *at = to;
     while (bytes > 0) {
-        ssize_t got = pread(elf->fd, at, bytes, (off_t)offset);
+        ssize_t got = elf->os->pread(elf->fd, at, bytes, (off_t)offset);
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)
@@ -40,8 +39,11 @@ static bool read_file(const mbr_elf *elf, uint64_t offset, void *to, uint64_t by
     return true;
 }
 
-bool mbr_elf_read_at(const mbr_elf *elf, uint64_t address, void *to, uint64_t bytes)
+bool mbr_elf_read_at(const mbr_elf *elf, uint64_t base, uint64_t offset, void *to, uint64_t bytes)
 {
+    uint64_t address;
+    if (!mbr_add(base, offset, &address))
+        return false;
     for (uint32_t i = 0; i < elf->segment_count; i++) {
         const Elf64_Phdr *segment = &elf->segments[i];
         if (segment->p_type != PT_LOAD || address < segment->p_vaddr)
@@ -59,8 +61,7 @@ bool mbr_elf_read_string(const mbr_elf *elf, uint64_t offset, char *to, uint64_t
     if (offset >= elf->string_bytes)
         return false;
     uint64_t room = mbr_min(bytes, elf->string_bytes - offset);
-    uint64_t address;
-    if (!mbr_add(elf->string_table, offset, &address) || !mbr_elf_read_at(elf, address, to, room))
+    if (!mbr_elf_read_at(elf, elf->string_table, offset, to, room))
         return false;
     if (memchr(to, '\0', room) != NULL)
         return true;
@@ -147,7 +148,7 @@ static bool read_entry(const mbr_elf *elf, uint64_t index, Elf64_Dyn *entry)
     const Elf64_Phdr *table = find_segment(elf, PT_DYNAMIC);
     if (table == NULL || index >= table->p_filesz / sizeof *entry)
         return false;
-    return mbr_elf_read_at(elf, table->p_vaddr + index * sizeof *entry, entry, sizeof *entry);
+    return mbr_elf_read_at(elf, table->p_vaddr, index * sizeof *entry, entry, sizeof *entry);
 }
 
 static void take_entry(mbr_elf *elf, const Elf64_Dyn *entry)
@@ -206,9 +207,10 @@ static mbr_status read_dynamic(mbr_elf *elf, mbr_candidate *candidate)
         "no complete dynamic table; a plugin is linked with -shared and not stripped of it");
 }
 
-mbr_status mbr_elf_read_head(mbr_elf *elf, int fd, uint64_t file_bytes, mbr_candidate *candidate)
+mbr_status mbr_elf_read_head(
+    mbr_elf *elf, const mbr_loader_os *os, int fd, uint64_t file_bytes, mbr_candidate *candidate)
 {
-    *elf = (mbr_elf){.fd = fd, .file_bytes = file_bytes};
+    *elf = (mbr_elf){.os = os, .fd = fd, .file_bytes = file_bytes};
     Elf64_Ehdr head;
     if (!read_file(elf, 0, &head, sizeof head))
         return mbr_candidate_refuse(candidate, MBR_REASON_NOT_ELF,

@@ -5,6 +5,7 @@
 #define MEMBRANE_HOST_LOADER_ELF_H
 
 #include "host/loader/loader.h"
+#include "host/loader/os.h"
 
 #include <elf.h>
 
@@ -15,6 +16,7 @@
 #define MBR_ELF_SYMBOLS_MAX 65536
 
 typedef struct mbr_elf {
+    const mbr_loader_os *os;
     int fd; /* the caller's */
     uint64_t file_bytes;
     uint32_t segment_count;
@@ -30,7 +32,8 @@ typedef struct mbr_elf {
 
 /* Reads headers, segments and dynamic table. Refuses what is no complete shared object of this
  * machine: MBR_REASON_NOT_ELF, _WRONG_MACHINE, _NOT_SHARED. */
-mbr_status mbr_elf_read_head(mbr_elf *elf, int fd, uint64_t file_bytes, mbr_candidate *candidate);
+mbr_status mbr_elf_read_head(
+    mbr_elf *elf, const mbr_loader_os *os, int fd, uint64_t file_bytes, mbr_candidate *candidate);
 
 /* Refuses an executable stack, text relocations, and search paths that depend on the current
  * directory. */
@@ -39,8 +42,8 @@ mbr_status mbr_elf_judge(const mbr_elf *elf, mbr_candidate *candidate);
 /* Fills in what pins a file: thread-local storage and unique symbols. */
 void mbr_elf_find_pins(const mbr_elf *elf, mbr_note_facts *facts);
 
-/* Bytes at an address of the loaded image, from the file. False outside of it. */
-bool mbr_elf_read_at(const mbr_elf *elf, uint64_t address, void *to, uint64_t bytes);
+/* Bytes at `base + offset` of the loaded image, from the file. False outside of it. */
+bool mbr_elf_read_at(const mbr_elf *elf, uint64_t base, uint64_t offset, void *to, uint64_t bytes);
 
 /* A terminated string of the string table. False if it is outside, or longer than `bytes` - 1. */
 bool mbr_elf_read_string(const mbr_elf *elf, uint64_t offset, char *to, uint64_t bytes);

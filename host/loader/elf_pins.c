@@ -18,8 +18,8 @@ static bool end_of_chain(
 {
     while (symbol < MBR_ELF_SYMBOLS_MAX) {
         uint32_t word;
-        if (!mbr_elf_read_at(
-                elf, chains + (uint64_t)(symbol - first) * sizeof word, &word, sizeof word))
+        uint64_t place = chains + (uint64_t)(symbol - first) * sizeof word;
+        if (!mbr_elf_read_at(elf, elf->gnu_hash_table, place, &word, sizeof word))
             return false;
         symbol++;
         if ((word & 1) != 0) {
@@ -35,16 +35,16 @@ static bool count_by_gnu_hash(const mbr_elf *elf, uint64_t *count)
     struct {
         uint32_t buckets, first, bloom_words, bloom_shift;
     } head;
-    uint64_t at = elf->gnu_hash_table;
-    if (at > UINT64_MAX / 2 || !mbr_elf_read_at(elf, at, &head, sizeof head) ||
+    if (!mbr_elf_read_at(elf, elf->gnu_hash_table, 0, &head, sizeof head) ||
         head.buckets > MBR_ELF_SYMBOLS_MAX)
         return false;
-    at += sizeof head + (uint64_t)head.bloom_words * sizeof(uint64_t);
+    uint64_t buckets = sizeof head + (uint64_t)head.bloom_words * sizeof(uint64_t);
     uint32_t last = 0;
     for (uint32_t done = 0; done < head.buckets;) {
         uint32_t chunk[CHUNK_COUNT];
-        uint32_t now = head.buckets - done < CHUNK_COUNT ? head.buckets - done : CHUNK_COUNT;
-        if (!mbr_elf_read_at(elf, at + done * sizeof *chunk, chunk, now * sizeof *chunk))
+        uint32_t now = (uint32_t)mbr_min(head.buckets - done, CHUNK_COUNT);
+        if (!mbr_elf_read_at(elf, elf->gnu_hash_table, buckets + done * sizeof *chunk, chunk,
+                now * sizeof *chunk))
             return false;
         for (uint32_t i = 0; i < now; i++)
             last = chunk[i] > last ? chunk[i] : last;
@@ -53,7 +53,8 @@ static bool count_by_gnu_hash(const mbr_elf *elf, uint64_t *count)
     *count = head.first;
     if (last < head.first)
         return head.first <= MBR_ELF_SYMBOLS_MAX; /* empty: no exported symbol */
-    return end_of_chain(elf, at + head.buckets * sizeof(uint32_t), head.first, last, count);
+    uint64_t chains = buckets + head.buckets * sizeof(uint32_t);
+    return end_of_chain(elf, chains, head.first, last, count);
 }
 
 static bool count_symbols(const mbr_elf *elf, uint64_t *count)
@@ -62,25 +63,24 @@ static bool count_symbols(const mbr_elf *elf, uint64_t *count)
     if (elf->gnu_hash_table != 0)
         return count_by_gnu_hash(elf, count);
     uint32_t head[2]; /* buckets, chains; there is one chain word a symbol */
-    if (elf->hash_table == 0 || !mbr_elf_read_at(elf, elf->hash_table, head, sizeof head) ||
+    if (elf->hash_table == 0 || !mbr_elf_read_at(elf, elf->hash_table, 0, head, sizeof head) ||
         head[1] > MBR_ELF_SYMBOLS_MAX)
         return false;
     *count = head[1];
     return true;
 }
 
-/* Looks for the first unique symbol that the file defines; false if the table cannot be read. */
+/* Looks for the first unique symbol, defined here or used; false if the table cannot be read. */
 static bool find_unique(const mbr_elf *elf, uint64_t count, mbr_note_facts *facts)
 {
     for (uint64_t done = 0; done < count;) {
         Elf64_Sym chunk[CHUNK_COUNT];
         uint64_t now = mbr_min(count - done, CHUNK_COUNT);
-        uint64_t at;
-        if (!mbr_add(elf->symbol_table, done * sizeof *chunk, &at) ||
-            !mbr_elf_read_at(elf, at, chunk, now * sizeof *chunk))
+        if (!mbr_elf_read_at(
+                elf, elf->symbol_table, done * sizeof *chunk, chunk, now * sizeof *chunk))
             return false;
         for (uint64_t i = 0; i < now; i++) {
-            if (ELF64_ST_BIND(chunk[i].st_info) != STB_GNU_UNIQUE || chunk[i].st_shndx == SHN_UNDEF)
+            if (ELF64_ST_BIND(chunk[i].st_info) != STB_GNU_UNIQUE)
                 continue;
             char name[MBR_ELF_STRING_BYTES_MAX];
             facts->has_unique_symbol = true;

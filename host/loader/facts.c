@@ -67,9 +67,9 @@ static mbr_status judge(uint32_t fact, uint64_t value, mbr_error *error)
             return MBR_OK;
         return refuse(fact, value, facts[fact].most == 1 ? "0 or 1" : "a defined value", error);
     case RULE_ANY:
-    default:
-        return MBR_OK;
+        break;
     }
+    return MBR_OK;
 }
 
 static mbr_status read_fact(

@@ -3,6 +3,7 @@
  * without looking at the disk. Decides nothing about what follows. */
 #include "host/loader/image.h"
 
+#include "abi/base/assert.h"
 #include "abi/base/checked.h"
 
 #include <dlfcn.h>
@@ -11,17 +12,17 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 
+/* The object is the one whose segments hold the dynamic table that the linker's record names. */
 static int take_segments(struct dl_phdr_info *info, size_t bytes, void *context)
 {
     mbr_image *image = context;
     (void)bytes;
-    if (info->dlpi_addr != image->base)
-        return 0;
     mbr_image found = *image;
+    found.base = info->dlpi_addr;
     found.segments = info->dlpi_phdr;
     found.segment_count = info->dlpi_phnum;
     if (!mbr_image_holds(&found, image->dynamic, sizeof(Elf64_Dyn)))
-        return 0; /* another object of the same base, such as the executable's 0 */
+        return 0;
     *image = found;
     return 1;
 }
@@ -32,18 +33,17 @@ __attribute__((noinline, no_sanitize("thread"))) static void read_record(
     const struct link_map *map, mbr_image *image)
 {
     image->link_map = map;
-    image->base = map->l_addr;
     image->dynamic = map->l_ld;
 }
 
-bool mbr_image_find(void *handle, mbr_image *image)
+void mbr_image_find(void *handle, mbr_image *image)
 {
     struct link_map *map = NULL;
     *image = (mbr_image){0};
-    if (dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0 || map == NULL)
-        return false;
+    /* Neither can fail for a handle that dlopen has just given. */
+    MBR_CHECK(dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0);
     read_record(map, image);
-    return dl_iterate_phdr(take_segments, image) == 1;
+    MBR_CHECK(dl_iterate_phdr(take_segments, image) == 1);
 }
 
 bool mbr_image_holds(const mbr_image *image, const void *address, uint64_t bytes)
@@ -75,10 +75,8 @@ const void *mbr_image_of_address(const void *address, const char **file)
 {
     Dl_info info;
     struct link_map *map = NULL;
-    *file = "nowhere";
-    if (dladdr1(address, &info, (void **)&map, RTLD_DL_LINKMAP) == 0)
-        return NULL;
-    *file = info.dli_fname == NULL ? "a nameless object" : info.dli_fname;
+    MBR_CHECK(dladdr1(address, &info, (void **)&map, RTLD_DL_LINKMAP) != 0);
+    *file = info.dli_fname;
     return map;
 }
 
@@ -90,9 +88,9 @@ typedef struct mapping {
 } mapping;
 
 /* The file behind an address, as the kernel tells it. */
-static bool find_mapping(uintptr_t address, mapping *out)
+static bool find_mapping(const mbr_loader_os *os, uintptr_t address, mapping *out)
 {
-    FILE *maps = fopen("/proc/self/maps", "re");
+    FILE *maps = os->open_maps();
     if (maps == NULL)
         return false;
     char line[512]; /* a path may be longer: the rest of its line does not look like a mapping */
@@ -109,15 +107,6 @@ static bool find_mapping(uintptr_t address, mapping *out)
     }
     fclose(maps);
     return is_found;
-}
-
-/* The first segment of an object is file-backed from its first byte. */
-static uintptr_t first_byte(const mbr_image *image)
-{
-    for (uint32_t i = 0; i < image->segment_count; i++)
-        if (image->segments[i].p_type == PT_LOAD)
-            return image->base + image->segments[i].p_vaddr;
-    return 0;
 }
 
 /* A segment holds all constants of the plugin with what lies between them, where AddressSanitizer
@@ -137,7 +126,7 @@ static bool is_segment_equal(const mbr_image *image, const mbr_elf *elf, const E
     for (uint64_t done = 0; done < segment->p_filesz;) {
         char file[4096];
         uint64_t now = mbr_min(segment->p_filesz - done, sizeof file);
-        if (!mbr_elf_read_at(elf, segment->p_vaddr + done, file, now) ||
+        if (!mbr_elf_read_at(elf, segment->p_vaddr, done, file, now) ||
             !are_equal(file, memory + done, now))
             return false;
         done += now;
@@ -153,8 +142,7 @@ bool mbr_image_has_code_of(const mbr_image *image, const mbr_elf *elf)
         const Elf64_Phdr *segment = &elf->segments[i];
         if (memcmp(&image->segments[i], segment, sizeof *segment) != 0)
             return false;
-        bool is_constant = segment->p_type == PT_LOAD && (segment->p_flags & PF_R) != 0 &&
-            (segment->p_flags & PF_W) == 0;
+        bool is_constant = segment->p_type == PT_LOAD && (segment->p_flags & (PF_R | PF_W)) == PF_R;
         if (is_constant && !is_segment_equal(image, elf, segment))
             return false;
     }
@@ -163,11 +151,13 @@ bool mbr_image_has_code_of(const mbr_image *image, const mbr_elf *elf)
 
 bool mbr_image_is_file(const mbr_image *image, const mbr_judged *judged)
 {
+    const mbr_loader_os *os = judged->os;
+    const struct stat *file = &judged->stat;
     mapping mapped;
-    if (find_mapping(first_byte(image), &mapped) && mapped.device == judged->stat.st_dev &&
-        mapped.inode == judged->stat.st_ino)
+    if (find_mapping(os, (uintptr_t)image->dynamic, &mapped) && mapped.device == file->st_dev &&
+        mapped.inode == file->st_ino)
         return true;
     struct stat now;
-    return stat(judged->resolved, &now) == 0 && now.st_dev == judged->stat.st_dev &&
-        now.st_ino == judged->stat.st_ino && mbr_image_has_code_of(image, &judged->elf);
+    return os->stat(judged->resolved, &now) == 0 && now.st_dev == file->st_dev &&
+        now.st_ino == file->st_ino && mbr_image_has_code_of(image, &judged->elf);
 }

@@ -13,8 +13,8 @@ typedef struct mbr_image {
     uint32_t segment_count;
 } mbr_image;
 
-/* Finds the object of a handle of dlopen. False if the linker does not know it. */
-bool mbr_image_find(void *handle, mbr_image *image);
+/* Finds the object of a handle of dlopen. */
+void mbr_image_find(void *handle, mbr_image *image);
 
 /* Whether the object is the judged file: by device and inode of the mapping; where an overlay file
  * system makes those differ, by the path's identity and all constant bytes in memory. */
@@ -29,7 +29,7 @@ bool mbr_image_holds(const mbr_image *image, const void *address, uint64_t bytes
 /* Whether a text of the object ends within `bytes`, the ending included. */
 bool mbr_image_holds_text(const mbr_image *image, const char *text, uint64_t bytes);
 
-/* The object that an address belongs to, and its file's name; NULL if none. */
+/* The linker's record of the object that a symbol's address belongs to, and its file's name. */
 const void *mbr_image_of_address(const void *address, const char **file);
 
 #endif

@@ -6,7 +6,6 @@
 #include "host/loader/reason.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #define FILE_PREFIX "libmembrane-"
 #define FILE_SUFFIX ".so"
@@ -32,7 +31,7 @@ static mbr_status judge_contents(mbr_judged *judged, mbr_candidate *candidate)
 {
     mbr_elf *elf = &judged->elf;
     mbr_status status =
-        mbr_elf_read_head(elf, judged->fd, (uint64_t)judged->stat.st_size, candidate);
+        mbr_elf_read_head(elf, judged->os, judged->fd, (uint64_t)judged->stat.st_size, candidate);
     if (status == MBR_OK)
         status = mbr_note_judge(elf, candidate);
     if (status == MBR_OK)
@@ -42,9 +41,10 @@ static mbr_status judge_contents(mbr_judged *judged, mbr_candidate *candidate)
     return status;
 }
 
-mbr_status mbr_judge_open(
-    const char *path, bool trusted, mbr_judged *judged, mbr_candidate *candidate)
+mbr_status mbr_judge_open(const mbr_loader_os *os, const char *path, bool trusted,
+    mbr_judged *judged, mbr_candidate *candidate)
 {
+    judged->os = os;
     judged->fd = -1;
     *candidate = (mbr_candidate){.reason = MBR_REASON_USED};
     mbr_text_copy(candidate->path, path, sizeof candidate->path);
@@ -65,14 +65,14 @@ mbr_status mbr_judge_open(
 void mbr_judge_close(mbr_judged *judged)
 {
     if (judged->fd >= 0)
-        close(judged->fd);
+        judged->os->close(judged->fd);
     judged->fd = -1;
 }
 
 bool mbr_judge_has_changed(const mbr_judged *judged)
 {
     struct stat now;
-    return fstat(judged->fd, &now) != 0 || now.st_size != judged->stat.st_size ||
+    return judged->os->fstat(judged->fd, &now) != 0 || now.st_size != judged->stat.st_size ||
         now.st_mtim.tv_sec != judged->stat.st_mtim.tv_sec ||
         now.st_mtim.tv_nsec != judged->stat.st_mtim.tv_nsec;
 }
@@ -80,7 +80,7 @@ bool mbr_judge_has_changed(const mbr_judged *judged)
 mbr_status mbr_loader_judge(const char *path, bool trusted, mbr_candidate *candidate)
 {
     mbr_judged judged;
-    mbr_status status = mbr_judge_open(path, trusted, &judged, candidate);
+    mbr_status status = mbr_judge_open(&mbr_loader_os_libc, path, trusted, &judged, candidate);
     mbr_judge_close(&judged);
     return status;
 }

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 typedef struct mbr_judged {
+    const mbr_loader_os *os;
     int fd;                               /* -1: none */
     char resolved[MBR_LOADER_PATH_BYTES]; /* absolute, without links: what the linker gets */
     struct stat stat;
@@ -14,15 +15,15 @@ typedef struct mbr_judged {
 } mbr_judged;
 
 /* Judges a file by path, and keeps it open on MBR_OK alone. Fills the candidate in either case. */
-mbr_status mbr_judge_open(
-    const char *path, bool trusted, mbr_judged *judged, mbr_candidate *candidate);
+mbr_status mbr_judge_open(const mbr_loader_os *os, const char *path, bool trusted,
+    mbr_judged *judged, mbr_candidate *candidate);
 void mbr_judge_close(mbr_judged *judged);
 
 /* Whether the judged file has been written to since. */
 bool mbr_judge_has_changed(const mbr_judged *judged);
 
 /* Resolves links, opens a regular file, and asks owner and mode of it and of its folders unless
- * `trusted` (rule 30). Fills fd, resolved and stat. */
+ * `trusted` (rule 30). Fills fd, resolved and stat; os is given. */
 mbr_status mbr_trust_open(
     const char *path, bool trusted, mbr_judged *judged, mbr_candidate *candidate);
 

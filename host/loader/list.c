@@ -65,7 +65,7 @@ static mbr_status add_file(
 {
     char path[MBR_LOADER_PATH_BYTES];
     int length = snprintf(path, sizeof path, "%s/%s", folder, file);
-    if (length < 0 || (size_t)length >= sizeof path || is_known(list, first, path))
+    if ((size_t)length >= sizeof path || is_known(list, first, path))
         return MBR_OK;
     mbr_candidate *item;
     mbr_status status = add(list, &item, error);

@@ -25,9 +25,7 @@ static bool take_text(char *text, size_t bytes)
         return false;
     size_t length = strlen(text);
     memset(text + length, 0, bytes - length);
-    for (size_t i = 0; i < length; i++)
-        if ((unsigned char)text[i] < ' ' || text[i] == 0x7F)
-            text[i] = '?';
+    mbr_text_one_line(text);
     return true;
 }
 

@@ -5,6 +5,7 @@
 #include "abi/base/assert.h"
 #include "abi/base/error.h"
 #include "abi/base/lock.h"
+#include "host/loader/open.h"
 #include "host/loader/reason.h"
 #include "host/loader/search.h"
 
@@ -28,16 +29,15 @@ static mbr_status map_file(mbr_module *module, const mbr_judged *judged)
     module->handle = dlopen(judged->resolved, open_flags(&candidate->note));
     if (module->handle != NULL)
         return MBR_OK;
-    const char *text = dlerror();
-    return mbr_candidate_refuse(candidate, MBR_REASON_DLOPEN, "the dynamic linker says: %s",
-        text == NULL ? "nothing" : text);
+    return mbr_candidate_refuse(
+        candidate, MBR_REASON_DLOPEN, "the dynamic linker says: %s", dlerror());
 }
 
 static mbr_status check_mapped(mbr_module *module, const mbr_judged *judged)
 {
     mbr_candidate *candidate = &module->candidate;
-    if (!mbr_image_find(module->handle, &module->image) ||
-        !mbr_image_is_file(&module->image, judged))
+    mbr_image_find(module->handle, &module->image);
+    if (!mbr_image_is_file(&module->image, judged))
         return mbr_candidate_refuse(candidate, MBR_REASON_FILE_CHANGED,
             "what is mapped from %s is not the file that stands there now: it was replaced after "
             "an "
@@ -81,22 +81,28 @@ static mbr_status load(mbr_module *module, const mbr_judged *judged)
     return status;
 }
 
-static mbr_status find_file(
-    const mbr_module_options *options, mbr_judged *judged, mbr_candidate *candidate)
+static mbr_status find_file(const mbr_loader_os *os, const mbr_module_options *options,
+    mbr_judged *judged, mbr_candidate *candidate)
 {
     const char *name = options->name_or_path;
     if (strchr(name, '/') != NULL)
-        return mbr_judge_open(name, options->trusted, judged, candidate);
+        return mbr_judge_open(os, name, options->trusted, judged, candidate);
     if (options->environment != NULL)
-        return mbr_search_open(options->environment, name, judged, candidate);
+        return mbr_search_open(os, options->environment, name, judged, candidate);
     char storage[MBR_LOADER_PATH_BYTES];
     mbr_loader_environment own;
     mbr_loader_environment_read(&own, storage);
-    return mbr_search_open(&own, name, judged, candidate);
+    return mbr_search_open(os, &own, name, judged, candidate);
 }
 
 mbr_status mbr_module_open(const mbr_module_options *options, mbr_module **module,
     mbr_candidate *candidate, mbr_error *error)
+{
+    return mbr_module_open_on(&mbr_loader_os_libc, options, module, candidate, error);
+}
+
+mbr_status mbr_module_open_on(const mbr_loader_os *os, const mbr_module_options *options,
+    mbr_module **module, mbr_candidate *candidate, mbr_error *error)
 {
     const mbr_heap *heap = options->heap == NULL ? &mbr_heap_libc : options->heap;
     mbr_judged judged;
@@ -110,7 +116,7 @@ mbr_status mbr_module_open(const mbr_module_options *options, mbr_module **modul
         return mbr_fail(
             error, MBR_OUT_OF_HOST_MEMORY, "no memory to open plugin %s", options->name_or_path);
     own->heap = *heap;
-    mbr_status status = find_file(options, &judged, &own->candidate);
+    mbr_status status = find_file(os, options, &judged, &own->candidate);
     if (status == MBR_OK)
         status = load(own, &judged);
     mbr_judge_close(&judged);

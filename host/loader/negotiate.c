@@ -42,24 +42,26 @@ static mbr_status judge_refusal(
     return status;
 }
 
-/* Is the agreed number one that all three of offer, reply and note allow? */
+/* Is the agreed number one that offer, reply and note all allow? */
 static mbr_status judge_reply(mbr_module *module, const mbr_reply *reply)
 {
     const mbr_note_facts *note = &module->candidate.note;
-    const uint16_t offer[] = {MBR_HOST_MINOR_MIN, MBR_HOST_MINOR_MAX};
     if (reply->struct_size < MBR_MIN_SIZE_REPLY_MINOR_0 || reply->struct_size > sizeof *reply)
         return mbr_candidate_refuse(&module->candidate, MBR_REASON_NEGOTIATION,
             "its reply states %u bytes; minor 0 has %u and this host gave room for %zu",
             reply->struct_size, (unsigned)MBR_MIN_SIZE_REPLY_MINOR_0, sizeof *reply);
-    if (!mbr_minor_ranges_meet(reply->minor, reply->minor, offer[0], offer[1]))
-        return mbr_candidate_refuse(&module->candidate, MBR_REASON_NEGOTIATION,
-            "its entry answered minor %u (own range %u to %u) to an offer of %u to %u",
-            reply->minor, reply->minor_min, reply->minor_max, offer[0], offer[1]);
-    if (!mbr_minor_ranges_meet(reply->minor, reply->minor, reply->minor_min, reply->minor_max) ||
-        !mbr_minor_ranges_meet(reply->minor, reply->minor, note->minor_min, note->minor_max))
-        return mbr_candidate_refuse(&module->candidate, MBR_REASON_NEGOTIATION,
-            "its entry answered minor %u, outside its own range %u to %u or its note's %u to %u",
-            reply->minor, reply->minor_min, reply->minor_max, note->minor_min, note->minor_max);
+    const struct {
+        const char *whose;
+        uint16_t min, max;
+    } ranges[] = {{"this host's", MBR_HOST_MINOR_MIN, MBR_HOST_MINOR_MAX},
+        {"its own", reply->minor_min, reply->minor_max},
+        {"its note's", note->minor_min, note->minor_max}};
+    for (unsigned i = 0; i < sizeof ranges / sizeof *ranges; i++)
+        if (!mbr_minor_ranges_meet(reply->minor, reply->minor, ranges[i].min, ranges[i].max))
+            return mbr_candidate_refuse(&module->candidate, MBR_REASON_NEGOTIATION,
+                "its entry answered minor %u, outside %s range %u to %u (own %u to %u)",
+                reply->minor, ranges[i].whose, ranges[i].min, ranges[i].max, reply->minor_min,
+                reply->minor_max);
     return MBR_OK;
 }
 
@@ -77,9 +79,7 @@ static mbr_status take_texts(mbr_module *module)
             "the plugin table's version is no text of up to %d bytes in the plugin's file",
             MBR_PLUGIN_VERSION_BYTES - 1);
     mbr_text_copy(module->version, plugin->version, sizeof module->version);
-    for (char *at = module->version; *at != '\0'; at++)
-        if ((unsigned char)*at < ' ' || *at == 0x7F)
-            *at = '?';
+    mbr_text_one_line(module->version);
     plugin->name = candidate->note.name;
     plugin->version = module->version;
     return MBR_OK;

@@ -26,13 +26,14 @@ typedef struct found_notes {
     uint32_t other_count; /* of other majors */
     uint32_t other_major; /* the last of them */
     bool is_damaged;
+    bool is_unreadable;
     uint64_t address, bytes; /* description of the own one */
 } found_notes;
 
 static void take_note(const mbr_elf *elf, uint64_t address, uint64_t bytes, found_notes *found)
 {
     uint16_t major;
-    if (bytes < sizeof major || !mbr_elf_read_at(elf, address, &major, sizeof major)) {
+    if (bytes < sizeof major || !mbr_elf_read_at(elf, address, 0, &major, sizeof major)) {
         found->is_damaged = true;
     } else if (major == MBR_MAJOR) {
         found->own_count++;
@@ -44,12 +45,19 @@ static void take_note(const mbr_elf *elf, uint64_t address, uint64_t bytes, foun
     }
 }
 
-static bool is_ours(const mbr_elf *elf, const Elf64_Nhdr *head, uint64_t name_address)
+static bool is_ours(
+    const mbr_elf *elf, const Elf64_Phdr *segment, uint64_t name, const Elf64_Nhdr *head)
 {
     char owner[sizeof MBR_NOTE_OWNER];
     return head->n_type == MBR_NOTE_TYPE && head->n_namesz == sizeof owner &&
-        mbr_elf_read_at(elf, name_address, owner, sizeof owner) &&
+        mbr_elf_read_at(elf, segment->p_vaddr, name, owner, sizeof owner) &&
         memcmp(owner, MBR_NOTE_OWNER, sizeof owner) == 0;
+}
+
+/* Lengths in a note are 32 bits wide, so that no sum of two of them wraps. */
+static uint64_t align_up(uint64_t value, uint64_t align)
+{
+    return (value + align - 1) / align * align;
 }
 
 static void walk_segment(const mbr_elf *elf, const Elf64_Phdr *segment, found_notes *found)
@@ -58,22 +66,19 @@ static void walk_segment(const mbr_elf *elf, const Elf64_Phdr *segment, found_no
     uint64_t end = mbr_min(segment->p_filesz, MBR_ELF_NOTE_BYTES_MAX);
     for (uint64_t at = 0; at + sizeof(Elf64_Nhdr) <= end;) {
         Elf64_Nhdr head;
-        uint64_t note, name, description = 0;
-        if (!mbr_add(segment->p_vaddr, at, &note) ||
-            !mbr_elf_read_at(elf, note, &head, sizeof head)) {
+        if (!mbr_elf_read_at(elf, segment->p_vaddr, at, &head, sizeof head)) {
+            found->is_unreadable = true;
+            return;
+        }
+        uint64_t name = at + sizeof head;
+        uint64_t description = align_up(name + head.n_namesz, align);
+        if (description > end || head.n_descsz > end - description) {
             found->is_damaged = true;
             return;
         }
-        name = at + sizeof head;
-        bool fits = mbr_align_up(name + head.n_namesz, align, &description) && description <= end &&
-            head.n_descsz <= end - description;
-        if (!fits) {
-            found->is_damaged = true;
-            return;
-        }
-        if (is_ours(elf, &head, segment->p_vaddr + name))
+        if (is_ours(elf, segment, name, &head))
             take_note(elf, segment->p_vaddr + description, head.n_descsz, found);
-        at = description + (head.n_descsz + align - 1) / align * align;
+        at = align_up(description + head.n_descsz, align);
     }
 }
 
@@ -83,6 +88,9 @@ static mbr_status find_note(const mbr_elf *elf, mbr_candidate *candidate, found_
     for (uint32_t i = 0; i < elf->segment_count; i++)
         if (elf->segments[i].p_type == PT_NOTE)
             walk_segment(elf, &elf->segments[i], found);
+    if (found->is_unreadable)
+        return mbr_candidate_refuse(candidate, MBR_REASON_BAD_NOTE,
+            "its note segment is outside of the loaded file or cannot be read; build it again");
     if (found->own_count == 1)
         return MBR_OK;
     if (found->own_count > 1)
@@ -160,7 +168,7 @@ static mbr_status judge_digest(
     const mbr_elf *elf, uint64_t digests, uint16_t minor, mbr_candidate *candidate)
 {
     mbr_note_digest own;
-    if (!mbr_elf_read_at(elf, digests + minor * sizeof own, &own, sizeof own))
+    if (!mbr_elf_read_at(elf, digests, minor * sizeof own, &own, sizeof own))
         return mbr_candidate_refuse(
             candidate, MBR_REASON_NOT_ELF, "cut while it was read; try again");
     candidate->note.digest = (uint64_t)own.high << 32 | own.low;
@@ -192,7 +200,7 @@ mbr_status mbr_note_judge(const mbr_elf *elf, mbr_candidate *candidate)
     mbr_status status = find_note(elf, candidate, &found);
     if (status != MBR_OK)
         return status;
-    if (found.bytes < sizeof head || !mbr_elf_read_at(elf, found.address, &head, sizeof head))
+    if (found.bytes < sizeof head || !mbr_elf_read_at(elf, found.address, 0, &head, sizeof head))
         return mbr_candidate_refuse(candidate, MBR_REASON_BAD_NOTE,
             "the note is %lu bytes long, shorter than its head of %zu", found.bytes, sizeof head);
     status = judge_head(&head, found.bytes, candidate);

@@ -58,14 +58,10 @@ mbr_status mbr_candidate_refuse(
     int length = vsnprintf(candidate->detail, sizeof candidate->detail, format, arguments);
     va_end(arguments);
     size_t room = sizeof candidate->detail - 1;
-    if (length < 0)
-        candidate->detail[0] = '\0';
-    else if ((size_t)length > room)
+    if ((size_t)length > room)
         candidate->detail[mbr_utf8_whole_bytes(candidate->detail, room)] = '\0';
     /* Names and link targets come from strangers: keep them from steering a terminal. */
-    for (char *at = candidate->detail; *at != '\0'; at++)
-        if ((unsigned char)*at < ' ' || *at == 0x7F)
-            *at = '?';
+    mbr_text_one_line(candidate->detail);
     return mbr_reason_status(reason);
 }
 

@@ -37,7 +37,7 @@ void mbr_loader_environment_read(
     if (home == NULL || home[0] == '\0')
         return;
     int length = snprintf(storage, MBR_LOADER_PATH_BYTES, "%s/.local/share", home);
-    if (length > 0 && length < MBR_LOADER_PATH_BYTES)
+    if ((size_t)length < MBR_LOADER_PATH_BYTES)
         environment->data_home = storage;
 }
 
@@ -83,7 +83,7 @@ static bool read_stage(const mbr_loader_environment *environment, uint32_t index
 static mbr_folder_step compose(const char *element, size_t bytes, const char *suffix, char *folder)
 {
     int length = snprintf(folder, MBR_LOADER_PATH_BYTES, "%.*s%s", (int)bytes, element, suffix);
-    bool fits = bytes < MBR_LOADER_PATH_BYTES && length > 0 && length < MBR_LOADER_PATH_BYTES;
+    bool fits = bytes < MBR_LOADER_PATH_BYTES && (size_t)length < MBR_LOADER_PATH_BYTES;
     if (bytes > 0 && element[0] == '/' && fits)
         return MBR_FOLDER_GOOD;
     size_t shown = bytes < MBR_LOADER_PATH_BYTES ? bytes : MBR_LOADER_PATH_BYTES - 1;
@@ -152,9 +152,10 @@ static mbr_status refuse_not_found(const tried *list, const char *name, mbr_cand
         list->bytes > 0 ? list->text : "any folder (none is configured)", more);
 }
 
-mbr_status mbr_search_open(const mbr_loader_environment *environment, const char *name,
-    mbr_judged *judged, mbr_candidate *candidate)
+mbr_status mbr_search_open(const mbr_loader_os *os, const mbr_loader_environment *environment,
+    const char *name, mbr_judged *judged, mbr_candidate *candidate)
 {
+    judged->os = os;
     judged->fd = -1;
     *candidate = (mbr_candidate){.reason = MBR_REASON_USED};
     mbr_text_copy(candidate->path, name, sizeof candidate->path);
@@ -178,9 +179,9 @@ mbr_status mbr_search_open(const mbr_loader_environment *environment, const char
             continue;
         add_tried(&list, folder);
         snprintf(path, sizeof path, "%s/libmembrane-%s.so", folder, name);
-        if (lstat(path, &unused) != 0)
+        if (os->lstat(path, &unused) != 0)
             continue;
-        mbr_status status = mbr_judge_open(path, false, judged, &next);
+        mbr_status status = mbr_judge_open(os, path, false, judged, &next);
         if (status == MBR_OK || !has_refusal)
             *candidate = next;
         if (status == MBR_OK)

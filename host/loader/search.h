@@ -24,7 +24,7 @@ mbr_folder_step mbr_folder_next(
 
 /* Finds a plugin by name: the first file of that name that passes its judgement. If none passes,
  * the refusal of the first one, or MBR_REASON_NOT_FOUND with the folders that were tried. */
-mbr_status mbr_search_open(const mbr_loader_environment *environment, const char *name,
-    mbr_judged *judged, mbr_candidate *candidate);
+mbr_status mbr_search_open(const mbr_loader_os *os, const mbr_loader_environment *environment,
+    const char *name, mbr_judged *judged, mbr_candidate *candidate);
 
 #endif

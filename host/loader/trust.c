@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -15,12 +14,13 @@ _Static_assert(MBR_LOADER_PATH_BYTES >= PATH_MAX, "realpath writes up to PATH_MA
 
 #define WRITABLE_BY_OTHERS (S_IWGRP | S_IWOTH)
 
-static mbr_status refuse_unresolved(const char *path, int code, mbr_candidate *candidate)
+static mbr_status refuse_unresolved(
+    const mbr_loader_os *os, const char *path, int code, mbr_candidate *candidate)
 {
     struct stat link;
-    if (lstat(path, &link) == 0 && S_ISLNK(link.st_mode)) {
+    if (os->lstat(path, &link) == 0 && S_ISLNK(link.st_mode)) {
         char target[256] = "";
-        ssize_t length = readlink(path, target, sizeof target - 1);
+        ssize_t length = os->readlink(path, target, sizeof target - 1);
         target[length > 0 ? length : 0] = '\0';
         return mbr_candidate_refuse(candidate, MBR_REASON_NOT_REGULAR,
             "a link to \"%s\", which does not resolve: %s", target, strerror(code));
@@ -48,17 +48,18 @@ static const char *kind_of(mode_t mode)
 static mbr_status open_regular(mbr_judged *judged, mbr_candidate *candidate)
 {
     /* Asked before the open, because opening a device can already do something. */
-    if (stat(judged->resolved, &judged->stat) != 0)
+    if (judged->os->stat(judged->resolved, &judged->stat) != 0)
         return mbr_candidate_refuse(candidate, MBR_REASON_NOT_FOUND, "%s", strerror(errno));
     if (!S_ISREG(judged->stat.st_mode))
         return mbr_candidate_refuse(candidate, MBR_REASON_NOT_REGULAR,
             "%s; a plugin is a regular file", kind_of(judged->stat.st_mode));
     /* What was regular a moment ago may be a pipe now: never wait for its writer. */
-    judged->fd = open(judged->resolved, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
+    judged->fd = judged->os->open(
+        judged->resolved, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
     if (judged->fd < 0)
         return mbr_candidate_refuse(
             candidate, MBR_REASON_NOT_FOUND, "cannot be opened: %s", strerror(errno));
-    if (fstat(judged->fd, &judged->stat) != 0 || !S_ISREG(judged->stat.st_mode))
+    if (judged->os->fstat(judged->fd, &judged->stat) != 0 || !S_ISREG(judged->stat.st_mode))
         return mbr_candidate_refuse(candidate, MBR_REASON_NOT_REGULAR,
             "%s; a plugin is a regular file", kind_of(judged->stat.st_mode));
     return MBR_OK;
@@ -84,10 +85,11 @@ static mbr_status judge_file(const struct stat *file, mbr_candidate *candidate)
 
 /* Its own folder is held to the file's rule. A folder above may be writable only with the sticky
  * bit, which keeps others from renaming what is not theirs. */
-static mbr_status judge_folder(const char *folder, bool is_files_own, mbr_candidate *candidate)
+static mbr_status judge_folder(
+    const mbr_loader_os *os, const char *folder, bool is_files_own, mbr_candidate *candidate)
 {
     struct stat stats;
-    if (stat(folder, &stats) != 0)
+    if (os->stat(folder, &stats) != 0)
         return mbr_candidate_refuse(candidate, MBR_REASON_UNTRUSTED_FOLDER,
             "its folder %s cannot be asked: %s", folder, strerror(errno));
     if (is_files_own && !is_own(stats.st_uid))
@@ -105,16 +107,16 @@ static mbr_status judge_folder(const char *folder, bool is_files_own, mbr_candid
     return MBR_OK;
 }
 
-static mbr_status judge_folders(const char *resolved, mbr_candidate *candidate)
+static mbr_status judge_folders(const mbr_judged *judged, mbr_candidate *candidate)
 {
     char folder[MBR_LOADER_PATH_BYTES];
-    strcpy(folder, resolved);
+    strcpy(folder, judged->resolved);
     bool is_files_own = true;
     for (;;) {
         char *slash = strrchr(folder, '/');
         bool is_root = slash == folder;
         slash[is_root ? 1 : 0] = '\0';
-        mbr_status status = judge_folder(folder, is_files_own, candidate);
+        mbr_status status = judge_folder(judged->os, folder, is_files_own, candidate);
         if (status != MBR_OK || is_root)
             return status;
         is_files_own = false;
@@ -125,13 +127,13 @@ mbr_status mbr_trust_open(
     const char *path, bool trusted, mbr_judged *judged, mbr_candidate *candidate)
 {
     judged->fd = -1;
-    if (realpath(path, judged->resolved) == NULL)
-        return refuse_unresolved(path, errno, candidate);
+    if (judged->os->realpath(path, judged->resolved) == NULL)
+        return refuse_unresolved(judged->os, path, errno, candidate);
     mbr_status status = open_regular(judged, candidate);
     if (status == MBR_OK && !trusted)
         status = judge_file(&judged->stat, candidate);
     if (status == MBR_OK && !trusted)
-        status = judge_folders(judged->resolved, candidate);
+        status = judge_folders(judged, candidate);
     if (status != MBR_OK)
         mbr_judge_close(judged);
     return status;

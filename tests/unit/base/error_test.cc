@@ -78,6 +78,9 @@ TEST(Error, Fail_ControlCharacters_OneLine)
     error.struct_size = sizeof error;
     mbr_fail(&error, MBR_STALE, "%s", "a\nb\x1b[31mc\x7f\td");
     EXPECT_STREQ(error.text, "a b [31mc  d");
+    char line[] = "\x1f\x20\x7e\x7f\xc2\xa0";
+    mbr_text_one_line(line);
+    EXPECT_STREQ(line, " \x20\x7e \xc2\xa0");
 }
 
 TEST(Error, Utf8_WholeBytes_Edges)

@@ -134,7 +134,7 @@ class Inspect(World):
                      self.run_program("inspect", "a/libmembrane-specimen.so")):
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             self.assertIn("specimen 1.2.3 (tests)\n", done.stdout)
-            self.assertIn("mechanism unit0: specimen?unit\n", done.stdout)
+            self.assertIn("mechanism unit0: specimen unit\n", done.stdout)
             self.assertIn("mechanism unit1: ", done.stdout)
             self.assertIn("allocator, virtual, shared\n", done.stdout)
             self.assertRegex(done.stdout, r"granule_min_bytes +4096 \(4 KiB\)\n")

@@ -2,6 +2,10 @@
 // would make it, and every cut of a good one.
 #include "tests/unit/loader/support.h"
 
+extern "C" {
+#include "host/loader/reason.h"
+}
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -169,6 +173,24 @@ TEST(ElfJudge, OtherKindOfFile_NotShared)
         MBR_REASON_NOT_SHARED, MBR_NOT_A_PLUGIN, "no complete dynamic table");
 }
 
+TEST(ElfJudge, DynamicTableWithoutEnd_ReadUpToTheLimit)
+{
+    Judged judged = judge("specimen_good.so", [](std::string &b) {
+        const uint64_t address = 1 << 20, bytes = 100000 * sizeof(Elf64_Dyn);
+        Elf64_Phdr &segment = elf_segment(b, PT_GNU_EH_FRAME);
+        segment = {};
+        segment.p_type = PT_LOAD;
+        segment.p_flags = PF_R;
+        segment.p_offset = b.size();
+        segment.p_vaddr = address;
+        segment.p_filesz = segment.p_memsz = bytes;
+        elf_segment(b, PT_DYNAMIC).p_vaddr = address;
+        elf_segment(b, PT_DYNAMIC).p_filesz = bytes;
+        b.append(bytes, '\x01');
+    });
+    expect_refusal(judged, MBR_REASON_NOT_SHARED, MBR_NOT_A_PLUGIN, "no complete dynamic table");
+}
+
 TEST(ElfJudge, ImpossibleHeaders_NotElf)
 {
     const std::vector<std::function<void(std::string &)>> patches = {
@@ -186,6 +208,9 @@ TEST(ElfJudge, ImpossibleHeaders_NotElf)
         [](std::string &b) { elf_dynamic(b, DT_STRSZ).d_un.d_val = 1; },
         [](std::string &b) { elf_dynamic(b, DT_STRTAB).d_un.d_val = UINT64_MAX; },
         [](std::string &b) { elf_dynamic(b, DT_NEEDED).d_un.d_val = UINT64_MAX; },
+        [](std::string &b) { // the table ends inside of the text
+            elf_dynamic(b, DT_STRSZ).d_un.d_val = elf_dynamic(b, DT_NEEDED).d_un.d_val + 3;
+        },
     };
     for (size_t i = 0; i < patches.size(); i++) {
         Judged judged = judge("specimen_good.so", patches[i]);
@@ -264,6 +289,38 @@ TEST(ElfJudge, NeededByRelativePath_Refused)
         MBR_OK);
 }
 
+TEST(ElfJudge, EveryKindOfLibraryPath_Judged)
+{
+    for (int64_t tag : {DT_NEEDED, DT_FILTER, DT_AUXILIARY, DT_AUDIT, DT_DEPAUDIT}) {
+        Judged judged = judge("specimen_good.so", [tag](std::string &b) {
+            elf_dynamic(b, DT_NEEDED).d_tag = tag;
+            replace_text(b, "libc.so.6", "./bc.so.6");
+        });
+        EXPECT_EQ(judged.it.reason, MBR_REASON_RELATIVE_RPATH) << tag << judged.it.detail;
+    }
+    int64_t old = 0;
+    Judged judged = judge("specimen_relative_rpath.so", [&](std::string &b) {
+        old = elf_has_dynamic(b, DT_RUNPATH) ? DT_RUNPATH : DT_RPATH;
+        elf_dynamic(b, old).d_tag = old == DT_RUNPATH ? DT_RPATH : DT_RUNPATH;
+    });
+    EXPECT_EQ(judged.it.reason, MBR_REASON_RELATIVE_RPATH) << old;
+}
+
+TEST(ElfJudge, VeryLongSearchPath_DetailIsCut)
+{
+    Judged judged = judge("specimen_good.so", [](std::string &b) {
+        // The longest text of the string table, taken for a search path.
+        elf_dynamic(b, DT_NEEDED).d_tag = DT_RUNPATH;
+        uint64_t table = elf_dynamic(b, DT_STRTAB).d_un.d_val;
+        uint64_t bytes = elf_dynamic(b, DT_STRSZ).d_un.d_val;
+        elf_dynamic(b, DT_RUNPATH).d_un.d_val = 0;
+        memset(elf_at(b, table), 'x', bytes - 1);
+        ASSERT_GT(bytes, 300u);
+    });
+    EXPECT_EQ(judged.it.reason, MBR_REASON_RELATIVE_RPATH);
+    EXPECT_EQ(strlen(judged.it.detail), sizeof judged.it.detail - 1);
+}
+
 TEST(ElfJudge, Pins_FlaggedAndNamed)
 {
     Judged tls = judge("specimen_tls.so");
@@ -303,6 +360,48 @@ TEST(ElfJudge, SymbolTableUnreadable_Pinned)
         EXPECT_TRUE(judged.it.note.has_unique_symbol) << i;
         EXPECT_STREQ(judged.it.note.unique_symbol, "(symbol table not readable)") << i;
     }
+    // The older kind of hash table states the number of symbols itself.
+    const std::vector<std::function<void(std::string &)>> older = {
+        [](std::string &b) { elf_dynamic(b, DT_HASH).d_un.d_val = UINT64_MAX; },
+        [](std::string &b) {
+            ((uint32_t *)elf_at(b, elf_dynamic(b, DT_HASH).d_un.d_val))[1] = UINT32_MAX;
+        },
+    };
+    for (size_t i = 0; i < older.size(); i++)
+        EXPECT_TRUE(judge("specimen_sysv_hash.so", older[i]).it.note.has_unique_symbol) << i;
+}
+
+TEST(ElfJudge, HashTableWithoutSymbols_CountIsItsFirst)
+{
+    auto set_first = [](uint32_t first) {
+        return [first](std::string &b) {
+            ((uint32_t *)elf_at(b, elf_dynamic(b, DT_GNU_HASH).d_un.d_val))[1] = first;
+        };
+    };
+    EXPECT_TRUE(judge("specimen_good.so", set_first(UINT32_MAX)).it.note.has_unique_symbol);
+    EXPECT_TRUE(judge("specimen_good.so", set_first(60000)).it.note.has_unique_symbol)
+        << "more symbols than the file has";
+    Judged judged = judge("specimen_unique.so", [](std::string &b) {
+        uint64_t *symbols = (uint64_t *)elf_at(b, elf_dynamic(b, DT_SYMTAB).d_un.d_val);
+        (void)symbols;
+        uint32_t *head = (uint32_t *)elf_at(b, elf_dynamic(b, DT_GNU_HASH).d_un.d_val);
+        for (uint32_t bucket = 0; bucket < head[0]; bucket++)
+            head[4 + 2 * head[2] + bucket] = 0;
+    });
+    EXPECT_FALSE(judged.it.note.has_unique_symbol)
+        << "only undefined symbols stand before the first";
+}
+
+TEST(ElfJudge, UniqueSymbolWithoutName_Pinned)
+{
+    Judged judged = judge("specimen_unique.so", [](std::string &b) {
+        Elf64_Sym *symbol = (Elf64_Sym *)elf_at(b, elf_dynamic(b, DT_SYMTAB).d_un.d_val);
+        while (ELF64_ST_BIND(symbol->st_info) != STB_GNU_UNIQUE)
+            symbol++;
+        symbol->st_name = UINT32_MAX;
+    });
+    EXPECT_TRUE(judged.it.note.has_unique_symbol);
+    EXPECT_STREQ(judged.it.note.unique_symbol, "(symbol table not readable)");
 }
 
 TEST(NoteJudge, Missing_SaysHowToBuildOne)
@@ -354,6 +453,16 @@ TEST(NoteJudge, ForeignNoteDamaged_OursBeforeItCounts)
     EXPECT_EQ(judged.status, MBR_OK) << judged.it.detail;
 }
 
+TEST(NoteJudge, SegmentAlignedTo8_Read)
+{
+    Judged judged =
+        judge("specimen_good.so", [](std::string &b) { elf_segment(b, PT_NOTE).p_align = 8; });
+    EXPECT_EQ(judged.status, MBR_OK) << judged.it.detail;
+    judged = judge(
+        "specimen_good.so", [](std::string &b) { elf_segment(b, PT_NOTE).p_vaddr = UINT64_MAX; });
+    EXPECT_EQ(judged.it.reason, MBR_REASON_BAD_NOTE) << judged.it.detail;
+}
+
 TEST(NoteJudge, OptionalFlagUnknown_Ignored)
 {
     Judged judged = judge("specimen_optional_flag.so");
@@ -398,6 +507,10 @@ TEST(NoteJudge, NameOfFile_MustBeTheNotes)
     Judged judged = judge("specimen_other.so", nullptr, "anything.so");
     EXPECT_EQ(judged.status, MBR_OK) << judged.it.detail;
     EXPECT_STREQ(judged.it.name, "other");
+    judged = judge("specimen_other.so", nullptr, "libmembrane-other.so.1");
+    EXPECT_EQ(judged.status, MBR_OK) << judged.it.detail;
+    judged = judge("specimen_other.so", nullptr, "libmembrane-Other.so");
+    EXPECT_EQ(judged.status, MBR_OK) << judged.it.detail;
 }
 
 TEST(Reason, Words_DistinctAndBounded)
@@ -410,6 +523,32 @@ TEST(Reason, Words_DistinctAndBounded)
         words.push_back(word);
     }
     EXPECT_STREQ(mbr_reason_word(MBR_REASON_COUNT), "unknown");
+}
+
+TEST(Reason, LongDetailAndPath_CutBetweenCharacters)
+{
+    std::string long_text;
+    for (int i = 0; i < 400; i++)
+        long_text += "€";
+    for (size_t pad = 0; pad < 3; pad++) {
+        mbr_candidate candidate = {};
+        std::string text = long_text + std::string(pad, 'a') + "/ä";
+        EXPECT_EQ(mbr_candidate_refuse(&candidate, MBR_REASON_NOT_ELF, "%s", text.c_str()),
+            MBR_NOT_A_PLUGIN);
+        size_t length = strlen(candidate.detail);
+        EXPECT_GE(length, sizeof candidate.detail - 4);
+        EXPECT_NE((unsigned char)text[length] & 0xC0, 0x80);
+        strcpy(candidate.detail, "why");
+        mbr_text_copy(candidate.path, text.c_str(), sizeof candidate.path);
+        EXPECT_EQ(candidate.path, text);
+        Error error;
+        mbr_candidate_error(&candidate, MBR_NOT_A_PLUGIN, &error);
+        EXPECT_EQ(std::string(error.text).rfind("…€", 0), 0u) << error.text;
+        EXPECT_NE(std::string(error.text).find("/ä: not-elf: why"), std::string::npos);
+        char cut[8];
+        mbr_text_copy(cut, long_text.c_str(), sizeof cut);
+        EXPECT_STREQ(cut, "€€");
+    }
 }
 
 } // namespace

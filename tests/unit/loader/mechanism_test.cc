@@ -48,7 +48,7 @@ TEST(Describe, EveryMechanism_TextsBoundedAndPrintable)
         ASSERT_EQ(mbr_module_describe(specimen.opened.module, index, &description, &specimen.error),
             MBR_OK);
         EXPECT_EQ(description.name, "unit" + std::to_string(index));
-        EXPECT_STREQ(description.description, "specimen?unit");
+        EXPECT_STREQ(description.description, "specimen unit");
         EXPECT_EQ(description.count, 2u);
         EXPECT_EQ(description.domain, (uint32_t)MBR_DOMAIN_HOST);
     }
@@ -63,7 +63,8 @@ TEST(Describe, BrokenDescription_NamedAndNotHandedOut)
         const char *fault, *part;
     } const rows[] = {{"describe-unterminated", "name"}, {"describe-nameless", "name"},
         {"describe-text-unterminated", "description"}, {"describe-pci-unterminated", "pci"},
-        {"describe-domain", "domain"}, {"describe-tier", "tier"}};
+        {"describe-domain=0", "domain"}, {"describe-domain=5", "domain"},
+        {"describe-tier=0", "tier"}, {"describe-tier=3", "tier"}};
     for (auto &row : rows) {
         SCOPED_TRACE(row.fault);
         Specimen specimen;
@@ -213,7 +214,9 @@ TEST(Open, PluginRefuses_NothingToGiveBack)
     } const rows[] = {
         {"open-null", MBR_CONTRACT_BROKEN, "NULL instance"},
         {"open-fails", MBR_OUT_OF_MEMORY, "no memory for an instance"}, // on one line
-        {"open-nonsense", MBR_CONTRACT_BROKEN, "plugin.open answered 7"},
+        {"open-status=7", MBR_CONTRACT_BROKEN, "plugin.open answered 7"},
+        {"open-status=458753", MBR_CONTRACT_BROKEN, "answered 458753"}, // class 7
+        {"open-status=4294967295", MBR_CONTRACT_BROKEN, "answered -1"},
     };
     for (auto &row : rows) {
         SCOPED_TRACE(row.fault);
@@ -469,6 +472,19 @@ TEST(Close, ModuleWithAnOpenMechanism_EndsTheProcess)
                 mbr_module_close(specimen.opened.module);
         },
         "open_count");
+}
+
+// A plugin without threads may say that it offers no quiesce; an instance that the host refuses is
+// closed all the same.
+TEST(Open, RefusedAndQuiesceUnsupported_Closed)
+{
+    Specimen specimen;
+    {
+        Fault fault("open-and-quiesce-unsupported");
+        EXPECT_EQ(specimen.open(), MBR_INTERNAL);
+    }
+    EXPECT_EQ(specimen.counts().live, 0u);
+    EXPECT_EQ(specimen.counts().closes, 1u);
 }
 
 // ---- Texts --------------------------------------------------------------------------------------

@@ -191,6 +191,22 @@ TEST(Module, FiftyRounds_NothingGrows)
     EXPECT_EQ(mapping_count(path), 0u);
 }
 
+// The flag of the static model without thread-local variables of the file's own.
+TEST(Module, StaticTlsFlagAlone_Pins)
+{
+    Folder folder;
+    std::string bytes = built_file("specimen_unloadable.so");
+    Elf64_Dyn &entry = elf_has_dynamic(bytes, DT_FLAGS) ? elf_dynamic(bytes, DT_FLAGS)
+                                                        : elf_dynamic(bytes, DT_RELACOUNT);
+    entry.d_tag = DT_FLAGS;
+    entry.d_un.d_val |= DF_STATIC_TLS;
+    std::string path = folder.put("libmembrane-specimen.so", bytes);
+    Opened opened(path);
+    ASSERT_EQ(opened.status, MBR_OK) << opened.error.text;
+    opened.close();
+    EXPECT_GT(mapping_count(path), 0u);
+}
+
 // ---- dlopen and after ---------------------------------------------------------------------------
 
 TEST(Module, MissingSymbol_LinkersTextNamesIt)
@@ -246,6 +262,35 @@ TEST(Module, FileReplacedByItsCopy_IsTheSameCode)
     EXPECT_EQ(counts_of(path).entries, 2u);
 }
 
+// Written to without another size: the time of the last change tells.
+TEST(Module, FileTouchedWhileLoading_Refused)
+{
+    for (const char *time : {"1", "0"}) { // seconds, or nanoseconds alone
+        Folder folder;
+        std::string path = folder.put_specimen("unloadable");
+        Variable touch("SPECIMEN_TOUCH", path), seconds("SPECIMEN_TOUCH_SECONDS", time);
+        Opened opened(path);
+        EXPECT_EQ(opened.status, MBR_UNTRUSTED);
+        EXPECT_EQ(opened.candidate.reason, MBR_REASON_FILE_CHANGED);
+        EXPECT_EQ(mapping_count(path), 0u);
+    }
+}
+
+// Its line in the process's map is longer than a reader's buffer.
+TEST(Module, VeryLongPath_IsLoadedLikeAnother)
+{
+    Folder folder;
+    std::string deep;
+    for (int i = 0; i < 6; i++)
+        deep += std::string(150, (char)('a' + i)) + "/";
+    folder.make_folder(deep);
+    std::string path = folder.put_specimen("unloadable", deep + "libmembrane-specimen.so");
+    Opened opened(path);
+    EXPECT_EQ(opened.status, MBR_OK) << opened.error.text;
+    Opened again(path);
+    EXPECT_EQ(again.status, MBR_OK) << again.error.text;
+}
+
 TEST(Module, FileWrittenWhileLoading_Refused)
 {
     Folder folder;
@@ -267,10 +312,11 @@ TEST(Image, Code_EqualOnlyForTheSameBuild)
     void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD);
     ASSERT_NE(handle, nullptr);
     mbr_image image;
-    ASSERT_TRUE(mbr_image_find(handle, &image));
+    mbr_image_find(handle, &image);
     mbr_candidate candidate;
     auto judged = std::make_unique<mbr_judged>();
-    ASSERT_EQ(mbr_judge_open(path.c_str(), true, judged.get(), &candidate), MBR_OK);
+    ASSERT_EQ(
+        mbr_judge_open(&mbr_loader_os_libc, path.c_str(), true, judged.get(), &candidate), MBR_OK);
     EXPECT_TRUE(mbr_image_is_file(&image, judged.get()));
     EXPECT_TRUE(mbr_image_has_code_of(&image, &judged->elf));
     judged->stat.st_ino++; // the path leads to another file by now
@@ -280,16 +326,21 @@ TEST(Image, Code_EqualOnlyForTheSameBuild)
     std::string one_byte = built_file("specimen_good.so");
     replace_text(one_byte, "the driver broke", "the driver brake");
     const std::string others[] = {folder.put_specimen("forksafe", "a.so"),
-        folder.put_specimen("sysv_hash", "b.so"), folder.put("c.so", one_byte)};
+        folder.put_specimen("tls", "d.so"), folder.put_specimen("sysv_hash", "b.so"),
+        folder.put("c.so", one_byte)};
     for (const std::string &other : others) {
-        ASSERT_EQ(mbr_judge_open(other.c_str(), true, judged.get(), &candidate), MBR_OK) << other;
+        ASSERT_EQ(
+            mbr_judge_open(&mbr_loader_os_libc, other.c_str(), true, judged.get(), &candidate),
+            MBR_OK)
+            << other;
         EXPECT_FALSE(mbr_image_has_code_of(&image, &judged->elf)) << other;
         EXPECT_FALSE(mbr_image_is_file(&image, judged.get())) << other;
         mbr_judge_close(judged.get());
     }
     // The same bytes in another inode, as an overlay shows them.
     std::string copy = folder.put_specimen("good", "copy.so");
-    ASSERT_EQ(mbr_judge_open(copy.c_str(), true, judged.get(), &candidate), MBR_OK);
+    ASSERT_EQ(
+        mbr_judge_open(&mbr_loader_os_libc, copy.c_str(), true, judged.get(), &candidate), MBR_OK);
     EXPECT_TRUE(mbr_image_is_file(&image, judged.get()));
     mbr_judge_close(judged.get());
     dlclose(handle);
@@ -302,7 +353,7 @@ TEST(Image, Holds_OnlyItsOwnReadableBytes)
     Opened opened(path);
     void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD);
     mbr_image image;
-    ASSERT_TRUE(mbr_image_find(handle, &image));
+    mbr_image_find(handle, &image);
     const specimen_counts *counts = &counts_of(path);
     int here = 0;
     EXPECT_TRUE(mbr_image_holds(&image, counts, sizeof *counts));
@@ -314,6 +365,86 @@ TEST(Image, Holds_OnlyItsOwnReadableBytes)
     EXPECT_FALSE(mbr_image_holds_text(&image, nullptr, 8));
     EXPECT_FALSE(mbr_image_holds_text(&image, "mine", 8));
     dlclose(handle);
+}
+
+// What no linker makes: an image is judged by its program headers alone.
+TEST(Image, Holds_UnreadableAndForeignSegments)
+{
+    alignas(8) static char memory[256] = "text";
+    memory[128] = 'x';
+    Elf64_Phdr segments[3] = {};
+    segments[0].p_type = PT_NOTE;
+    segments[0].p_flags = PF_R;
+    segments[0].p_memsz = 256;
+    segments[1].p_type = PT_LOAD;
+    segments[1].p_flags = PF_X; // cannot be read
+    segments[1].p_memsz = 64;
+    segments[2].p_type = PT_LOAD;
+    segments[2].p_flags = PF_R;
+    segments[2].p_vaddr = 128;
+    segments[2].p_memsz = 1;
+    mbr_image image = {};
+    image.base = (uintptr_t)memory;
+    image.segments = segments;
+    image.segment_count = 3;
+    EXPECT_FALSE(mbr_image_holds(&image, memory, 1));
+    EXPECT_TRUE(mbr_image_holds(&image, memory + 128, 1));
+    EXPECT_FALSE(mbr_image_holds(&image, memory + 128, 2));
+    EXPECT_FALSE(mbr_image_holds(&image, memory + 130, 0));
+    EXPECT_FALSE(mbr_image_holds_text(&image, memory + 128, 8)) << "runs out of the segment";
+    segments[1].p_flags = PF_R;
+    EXPECT_TRUE(mbr_image_holds_text(&image, memory, 8));
+    EXPECT_FALSE(mbr_image_holds_text(&image, memory, 4)) << "the ending is beyond the bound";
+}
+
+TEST(Table, EndsBeyondItsFile_Refused)
+{
+    static mbr_shared_vtable table;
+    table.struct_size = sizeof table;
+    table.kind = MBR_KIND_SHARED;
+    table.map_shared = mbr_stub_mbr_shared_vtable.map_shared;
+    Elf64_Phdr segment = {};
+    segment.p_type = PT_LOAD;
+    segment.p_flags = PF_R;
+    segment.p_memsz = sizeof table;
+    mbr_image image = {};
+    image.base = (uintptr_t)&table;
+    image.segments = &segment;
+    image.segment_count = 1;
+    mbr_shared_vtable own;
+    char text[MBR_TABLE_TEXT_BYTES];
+    EXPECT_TRUE(mbr_table_copy(MBR_TABLE_SHARED, &image, &table, 0, &own, text)) << text;
+    segment.p_memsz = sizeof(mbr_vtable_head);
+    EXPECT_FALSE(mbr_table_copy(MBR_TABLE_SHARED, &image, &table, 0, &own, text));
+    EXPECT_NE(std::string(text).find("beyond the end"), std::string::npos) << text;
+    EXPECT_EQ(memcmp(&own, &mbr_stub_mbr_shared_vtable, sizeof own), 0) << "absent";
+    segment.p_memsz = sizeof(mbr_vtable_head) - 1;
+    EXPECT_FALSE(mbr_table_copy(MBR_TABLE_SHARED, &image, &table, 0, &own, text));
+    EXPECT_NE(std::string(text).find("no static storage"), std::string::npos) << text;
+}
+
+// A table that states a newer minor and a size that holds less than it: what is known decides.
+TEST(Table, MinorOfTheTable_ClampedToTheAgreedOne)
+{
+    static mbr_shared_vtable table;
+    table.struct_size = sizeof table;
+    table.kind = MBR_KIND_SHARED;
+    table.minor = 999;
+    table.map_shared = mbr_stub_mbr_shared_vtable.map_shared;
+    Elf64_Phdr segment = {};
+    segment.p_type = PT_LOAD;
+    segment.p_flags = PF_R;
+    segment.p_memsz = sizeof table;
+    mbr_image image = {};
+    image.base = (uintptr_t)&table;
+    image.segments = &segment;
+    image.segment_count = 1;
+    mbr_shared_vtable own;
+    char text[MBR_TABLE_TEXT_BYTES];
+    ASSERT_TRUE(mbr_table_copy(MBR_TABLE_SHARED, &image, &table, 0, &own, text)) << text;
+    EXPECT_EQ(own.minor, 0);
+    table.map_shared = nullptr; // edited later: not seen
+    EXPECT_NE(own.map_shared, nullptr);
 }
 
 // ---- Negotiation --------------------------------------------------------------------------------
@@ -330,7 +461,7 @@ TEST(Negotiate, EntryRefuses_ItsStatusAndText)
 TEST(Negotiate, AnswerOutsideTheOffer_Refused)
 {
     expect_refused("entry-minor=999", MBR_REASON_NEGOTIATION, MBR_CONTRACT_BROKEN,
-        "answered minor 999 (own range 0 to 999) to an offer of 0 to 0");
+        "answered minor 999, outside this host's range 0 to 0 (own 0 to 999)");
     expect_refused("entry-minor=1", MBR_REASON_NEGOTIATION, MBR_CONTRACT_BROKEN, "minor 1");
     expect_refused(
         "entry-range", MBR_REASON_NEGOTIATION, MBR_CONTRACT_BROKEN, "outside its own range 1 to 2");
@@ -381,7 +512,7 @@ TEST(Negotiate, VersionText_MadePrintable)
     Fault fault("table-control");
     Opened opened(folder.put_specimen("good"));
     ASSERT_EQ(opened.status, MBR_OK) << opened.error.text;
-    EXPECT_STREQ(mbr_module_plugin(opened.module)->version, "1?[2J");
+    EXPECT_STREQ(mbr_module_plugin(opened.module)->version, "1 [2J");
 }
 
 TEST(Negotiate, NoteOfMoreMinors_AgreedOnTheCommonOne)

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <vector>
@@ -94,6 +95,10 @@ TEST(Search, ByName_RefusedCopyDoesNotHideAGoodOne)
     EXPECT_EQ(opened.status, MBR_NOT_A_PLUGIN);
     EXPECT_EQ(opened.candidate.reason, MBR_REASON_NOT_ELF);
     EXPECT_EQ(opened.candidate.path, world.root.at("path-a/libmembrane-specimen.so"));
+    // A second refusal does not take the first one's place.
+    world.root.put_specimen("exec_stack", "path-b/libmembrane-specimen.so");
+    Opened again("specimen", false, &environment);
+    EXPECT_EQ(again.candidate.reason, MBR_REASON_NOT_ELF);
 }
 
 TEST(Search, ByName_FoundFileIsJudgedEvenIfTrusted)
@@ -158,7 +163,8 @@ TEST(Search, HostilePath_EmptyAndRelativeElementsNeverUsed)
     Variable variable("SPECIMEN_MARK", mark);
     const std::string root = world.root.path();
     const std::string elements[] = {":", ".", "./", "..", ":.:", "path-a/..", "membrane/plugins",
-        "~", "$PWD", std::string(5000, 'a'), "/" + std::string(5000, 'a')};
+        "~", "$PWD", std::string(5000, 'a'), "/" + std::string(5000, 'a'),
+        "/" + std::string(4085, 'a')};
     for (const std::string &element : elements) {
         mbr_loader_environment environment = {
             element.c_str(), element.c_str(), element.c_str(), element.c_str(), false};
@@ -225,6 +231,11 @@ TEST(Search, ProcessEnvironment_HomeAndDefaults)
     unsetenv("HOME");
     mbr_loader_environment_read(&environment, storage);
     EXPECT_EQ(environment.data_home, nullptr);
+    {
+        Variable home("HOME", "");
+        mbr_loader_environment_read(&environment, storage);
+        EXPECT_EQ(environment.data_home, nullptr);
+    }
     Variable home("HOME", "/" + std::string(5000, 'h'));
     mbr_loader_environment_read(&environment, storage);
     EXPECT_EQ(environment.data_home, nullptr);
@@ -319,6 +330,46 @@ TEST(List, EveryAllocationFails_NothingIsLeft)
         EXPECT_EQ(descriptor_count(), before);
         EXPECT_NE(std::string(list.error.text).find("no memory"), std::string::npos);
     }
+}
+
+TEST(List, RefusedFolderWithoutMemory_Told)
+{
+    mbr_loader_environment environment = {"relative", nullptr, "/nowhere", nullptr, false};
+    CountedHeap heap(1);
+    Listing list(&environment, &heap.heap);
+    EXPECT_EQ(list.status, MBR_OUT_OF_HOST_MEMORY);
+    EXPECT_EQ(list.count, 0u);
+}
+
+// A file whose path would not fit is no candidate: nothing could open it.
+TEST(List, PathAtTheLimit_TooLongNamesLeftOut)
+{
+    Folder folder;
+    std::string path = folder.path();
+    int here = open(path.c_str(), O_RDONLY | O_DIRECTORY);
+    while (path.size() < 4070) {
+        size_t room = 4079 - path.size();
+        std::string name(room > 250 ? 200 : room - 1, 'd');
+        ASSERT_EQ(mkdirat(here, name.c_str(), 0755), 0) << strerror(errno);
+        int next = openat(here, name.c_str(), O_RDONLY | O_DIRECTORY);
+        ASSERT_GE(next, 0);
+        close(here);
+        here = next;
+        path += "/" + name;
+    }
+    int file = openat(here, "libmembrane-specimen.so", O_CREAT | O_WRONLY, 0644);
+    ASSERT_GE(file, 0);
+    close(file);
+    file = openat(here, "libmembrane-x.so", O_CREAT | O_WRONLY, 0644);
+    ASSERT_GE(file, 0);
+    close(file);
+    close(here);
+    mbr_loader_environment environment = {path.c_str(), nullptr, "/nowhere", nullptr, false};
+    Listing list(&environment);
+    ASSERT_EQ(list.status, MBR_OK) << list.error.text;
+    EXPECT_EQ(list.count, 0u);
+    Opened opened("specimen", false, &environment);
+    EXPECT_EQ(opened.candidate.reason, MBR_REASON_NOT_FOUND);
 }
 
 TEST(List, TooManyFiles_RefusedWithTheNumber)

@@ -4,9 +4,11 @@
  * that a test sees what the host called. It holds no memory of any device. */
 #include "tests/unit/loader/specimen.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #ifndef SPECIMEN_NAME
@@ -78,6 +80,22 @@ static void append(const char *variable)
     fclose(file);
 }
 
+/* Gives the file of SPECIMEN_TOUCH another time of its last change: one second of the epoch, or its
+ * own second with another nanosecond. */
+static void touch(void)
+{
+    const char *path = getenv("SPECIMEN_TOUCH");
+    struct stat now;
+    if (path == NULL || stat(path, &now) != 0)
+        return;
+    struct timespec times[2] = {now.st_atim, now.st_mtim};
+    if (strcmp(getenv("SPECIMEN_TOUCH_SECONDS"), "0") != 0)
+        times[1].tv_sec = 1;
+    else
+        times[1].tv_nsec = times[1].tv_nsec == 0 ? 1 : times[1].tv_nsec - 1;
+    utimensat(AT_FDCWD, path, times, 0);
+}
+
 /* Makes its mark, so that a test knows whether code of this file ran before it should. */
 __attribute__((constructor)) static void at_load(void)
 {
@@ -86,6 +104,7 @@ __attribute__((constructor)) static void at_load(void)
 #endif
     append("SPECIMEN_MARK");    /* a file beside it */
     append("SPECIMEN_REWRITE"); /* this very file */
+    touch();
 }
 
 #ifndef SPECIMEN_NO_ENTRY
@@ -164,10 +183,11 @@ static mbr_status mechanisms(mbr_instance *none, const mbr_mechanisms_request *r
         memset(outcome->pci, 'p', sizeof outcome->pci);
     if (fault("describe-nameless"))
         outcome->name[0] = '\0';
-    if (fault("describe-domain"))
-        outcome->domain = 9;
-    if (fault("describe-tier"))
-        outcome->tier = 0;
+    uint64_t value;
+    if (fault_number("describe-domain", &value))
+        outcome->domain = (uint32_t)value;
+    if (fault_number("describe-tier", &value))
+        outcome->tier = (uint32_t)value;
     return MBR_OK;
 }
 
@@ -181,8 +201,9 @@ static mbr_status open_mechanism(mbr_instance *none, const mbr_open_request *req
         return MBR_OK;
     if (fault("open-fails"))
         return fail(error, MBR_OUT_OF_MEMORY, "no memory\tfor an instance");
-    if (fault("open-nonsense"))
-        return (mbr_status)7;
+    uint64_t value;
+    if (fault_number("open-status", &value))
+        return (mbr_status)(uint32_t)value;
     for (uint32_t i = 0; i < request->option_count; i++)
         if (strcmp(request->options[i].key, "size") != 0)
             return fail(error, MBR_UNKNOWN_KEY, "unknown option; known: size");
@@ -247,6 +268,8 @@ static mbr_status quiesce(mbr_instance *instance, const mbr_quiesce_request *req
     __atomic_add_fetch(&specimen_count.quiesces, 1, __ATOMIC_SEQ_CST);
     __atomic_store_n(&specimen_count.last_deadline_ns, request->deadline_ns, __ATOMIC_SEQ_CST);
     outcome->state = MBR_STATE_UNCHANGED;
+    if (fault("open-and-quiesce-unsupported"))
+        return fail(error, MBR_UNSUPPORTED, "no threads");
     if (fault("quiesce-fails") || fault("open-and-quiesce-fail"))
         return fail(error, MBR_TIMED_OUT, "still busy");
     outcome->state = MBR_STATE_DONE;
@@ -349,7 +372,8 @@ static mbr_status capability(mbr_instance *instance, const mbr_capability_reques
     if (strcmp(request->id, MBR_ID_SHARED) == 0 && !fault("no-virtual"))
         table = &shared_table;
     if (strcmp(request->id, MBR_ID_VIRTUAL) == 0) {
-        if (fault("capability-fails") || fault("open-and-quiesce-fail"))
+        if (fault("capability-fails") || fault("open-and-quiesce-fail") ||
+            fault("open-and-quiesce-unsupported"))
             return fail(error, MBR_INTERNAL, "the driver broke");
         if (fault("capability-null"))
             return MBR_OK;
