@@ -157,6 +157,18 @@ class Inspect(World):
         self.assertTrue(mechanism["host_accessible"])
         self.assertFalse(mechanism["fork_safe"])
 
+    def test_the_host_plugin(self):
+        path = os.path.join(self.folder("a"), "libmembrane-host.so")
+        shutil.copy("plugins/host/libmembrane-host.so", path)
+        os.chmod(path, 0o644)
+        done = self.run_program("inspect", "host", "--format=json", folders=("a",))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        mechanism = json.loads(done.stdout)["mechanisms"][0]
+        self.assertEqual((mechanism["name"], mechanism["domain"]), ("host", "host"))
+        self.assertIn("virtual", mechanism["capabilities"])
+        granule = mechanism["granule_min_bytes"]
+        self.assertEqual(granule & (granule - 1), 0)
+
     def test_no_open_opens_nothing(self):
         path = self.put("a", "good")
         done = self.run_program("inspect", "--no-open", path, SPECIMEN_FAULT="open-fails")
