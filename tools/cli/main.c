@@ -1,6 +1,7 @@
 /* The program `membrane`: finds the command and hands over. Responsible for the table of commands,
  * --help and --version; never for anything that a command does. */
 #include "membrane/base.h"
+#include "tools/bench/bench.h"
 #include "tools/cli/args.h"
 #include "tools/cli/inspect.h"
 #include "tools/cli/plugins.h"
@@ -24,6 +25,7 @@ static const command commands[] = {
     {"plugins", "the plugins that are found, and why one is not used", mbr_cli_plugins},
     {"inspect", "one plugin's file, mechanisms, capabilities and facts", mbr_cli_inspect},
     {"replay", "serve a request trace with real memory under a budget", mbr_cli_replay},
+    {"bench", "measure this machine against docs/performance.md", mbr_cli_bench},
     {"share", "what sharing a prefix saves, and from which length it works", mbr_cli_share},
 };
 

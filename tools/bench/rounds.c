@@ -1,0 +1,184 @@
+/* Responsible for taking turns, for time, and for medians. Knows nothing of what is measured. */
+#include "tools/bench/rounds.h"
+
+#include "tools/bench/pair.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#define ROUND_NS 600000.0
+#define WARM_UP_ROUNDS 2
+#define GROWTH_LIMIT UINT64_C(1000)
+#define COUNT_LIMIT (UINT64_C(1) << 24)
+#define ATTEMPTS_A_ROUND 30 /* of two threads, for one in which nobody took a core away */
+
+static double own_ns(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
+}
+
+/* ---- One round */
+static bool run_once(mbr_contestant *one, mbr_pair *pair, double *ns, bool *disturbed)
+{
+    *disturbed = false;
+    if (one->before != NULL && !one->before(one->context))
+        return false;
+    bool done;
+    if (one->thread_count == 2) {
+        done = mbr_pair_run(pair, one->work, one->context, one->count, ns, disturbed);
+    } else {
+        double begin = own_ns();
+        done = one->work(one->context, 0, one->count);
+        *ns = own_ns() - begin;
+    }
+    return done && (one->after == NULL || one->after(one->context));
+}
+
+static bool run_undisturbed(mbr_contestant *one, mbr_pair *pair, uint32_t attempts, double *ns)
+{
+    bool disturbed;
+    if (!run_once(one, pair, ns, &disturbed))
+        return false;
+    for (uint32_t i = 1; disturbed && one->thread_count == 2 && i < attempts; i++) {
+        double again;
+        if (!run_once(one, pair, &again, &disturbed))
+            return false;
+        if (!disturbed || again < *ns)
+            *ns = again;
+    }
+    one->disturbed_count += disturbed;
+    return true;
+}
+
+/* As many operations as fill a round, on this machine, now. */
+static bool calibrate(mbr_contestant *one, mbr_pair *pair)
+{
+    uint64_t step = one->step_count == 0 ? 1 : one->step_count;
+    one->count = one->fixed_count != 0 ? one->fixed_count : step;
+    double ns;
+    bool disturbed;
+    if (one->fixed_count == 0 && !run_once(one, pair, &ns, &disturbed))
+        return false; /* what happens the first time only must not be taken for an operation */
+    for (;;) {
+        if (!run_once(one, pair, &ns, &disturbed))
+            return false;
+        if (one->fixed_count != 0 || ns >= ROUND_NS / 2 || one->count >= COUNT_LIMIT)
+            return true;
+        double wanted = ns <= 0 ? (double)GROWTH_LIMIT : ROUND_NS / ns;
+        uint64_t factor = wanted < 2 ? 2 : wanted > 1000 ? GROWTH_LIMIT : (uint64_t)wanted;
+        one->count = (one->count * factor + step - 1) / step * step;
+    }
+}
+
+/* ---- Medians */
+static int compare(const void *left, const void *right)
+{
+    double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+static void summarize(mbr_contestant *one, double *samples, uint64_t rounds)
+{
+    qsort(samples, rounds, sizeof *samples, compare);
+    uint64_t middle = rounds / 2;
+    uint64_t rank = (rounds * 99 + 99) / 100; /* the smallest sample with 99 % at or below it */
+    uint32_t threads = one->thread_count == 2 ? 2 : 1;
+    double operations = (double)(one->count * threads);
+    double median = rounds % 2 != 0 ? samples[middle] : (samples[middle - 1] + samples[middle]) / 2;
+    one->median_ns = median / operations;
+    one->p99_ns = samples[rank - 1] / operations;
+    one->min_ns = samples[0] / operations;
+}
+
+static bool take_turns(
+    mbr_contestant *contestants, uint32_t count, uint64_t rounds, mbr_pair *pair, double *samples)
+{
+    uint32_t attempts = rounds < MBR_BENCH_MIN_ROUNDS_COUNT ? 1 : ATTEMPTS_A_ROUND;
+    for (uint32_t i = 0; i < count; i++) {
+        contestants[i].disturbed_count = 0;
+        if (!calibrate(&contestants[i], pair))
+            return false;
+    }
+    for (uint64_t round = 0; round < rounds + WARM_UP_ROUNDS; round++) {
+        for (uint32_t turn = 0; turn < count; turn++) {
+            uint32_t i = (uint32_t)((turn + round) % count);
+            double ns;
+            if (round == WARM_UP_ROUNDS)
+                contestants[i].disturbed_count = 0;
+            if (!run_undisturbed(&contestants[i], pair, attempts, &ns))
+                return false;
+            if (round >= WARM_UP_ROUNDS)
+                samples[i * rounds + round - WARM_UP_ROUNDS] = ns;
+        }
+    }
+    for (uint32_t i = 0; i < count; i++)
+        summarize(&contestants[i], &samples[i * rounds], rounds);
+    return true;
+}
+
+bool mbr_bench_rounds(
+    mbr_bench *bench, mbr_contestant *contestants, uint32_t count, uint64_t rounds)
+{
+    bool two = false;
+    for (uint32_t i = 0; i < count; i++)
+        two |= contestants[i].thread_count == 2;
+    double *samples = calloc(count * rounds, sizeof *samples);
+    if (samples == NULL)
+        return mbr_bench_fail(bench, "no memory for the samples of %u contestants", count);
+    mbr_pair *pair = NULL;
+    bool done = true;
+    if (two && (pair = mbr_pair_create()) == NULL)
+        done = mbr_bench_fail(bench, "two threads cannot be started");
+    if (done && !take_turns(contestants, count, rounds, pair, samples))
+        done = false; /* the group knows why */
+    mbr_pair_destroy(pair);
+    free(samples);
+    return done;
+}
+
+/* ---- Rows */
+void mbr_bench_take_side(mbr_bench_side *side, const mbr_contestant *contestant, double scale)
+{
+    side->median = contestant->median_ns / scale;
+    side->p99 = contestant->p99_ns / scale;
+}
+
+static void take_sides(
+    mbr_bench_row *row, const mbr_contestant *ours, const mbr_contestant *theirs, double scale)
+{
+    mbr_bench_take_side(&row->ours, ours, scale);
+    mbr_bench_take_side(&row->theirs, theirs, scale);
+    row->has_baseline = true;
+    row->ratio = theirs->median_ns / ours->median_ns;
+}
+
+void mbr_bench_take_difference(
+    mbr_bench_row *row, const mbr_contestant *ours, const mbr_contestant *theirs)
+{
+    take_sides(row, ours, theirs, 1);
+    row->value = ours->median_ns - theirs->median_ns;
+}
+
+void mbr_bench_take_time(
+    mbr_bench_row *row, const mbr_contestant *ours, const mbr_contestant *theirs)
+{
+    take_sides(row, ours, theirs, 1);
+    row->value = ours->median_ns;
+}
+
+void mbr_bench_take_ratio(
+    mbr_bench_row *row, const mbr_contestant *ours, const mbr_contestant *theirs, double scale)
+{
+    take_sides(row, ours, theirs, scale);
+    row->value = row->ratio;
+}
+
+void mbr_bench_take_scaling(mbr_bench_row *row, const mbr_contestant *one,
+    const mbr_contestant *two, const mbr_contestant *their_one, const mbr_contestant *their_two)
+{
+    take_sides(row, two, their_two, 1);
+    row->value = one->median_ns / two->median_ns;
+    row->ratio = row->value / (their_one->median_ns / their_two->median_ns);
+}
