@@ -168,6 +168,18 @@ static uint64_t max_sequence_bytes(const mbr_kv *kv)
     return bytes;
 }
 
+/* An extent never shrinks with the offset. */
+static uint64_t largest_extent_bytes(const mbr_kv *kv)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < kv->group_count && kv->mode == MBR_KV_GROWING; i++) {
+        const mbr_extents *extents = &kv->groups[i].extents;
+        bytes =
+            mbr_max(bytes, mbr_extent_rule_size_at(&extents->rule, extents->reservation_bytes - 1));
+    }
+    return bytes;
+}
+
 mbr_status mbr_kv_create(
     mbr_manager *manager, const mbr_kv_request *request, mbr_kv **kv, mbr_error *error)
 {
@@ -289,6 +301,7 @@ mbr_status mbr_kv_read(mbr_kv *kv, mbr_kv_figures *figures, mbr_error *error)
     (void)error;
     mbr_kv_figures whole = {.group_count = kv->group_count,
         .token_bytes = kv->token_bytes,
+        .largest_extent_bytes = largest_extent_bytes(kv),
         .max_sequence_bytes = kv->max_sequence_bytes};
     mbr_sequence *sequence;
     mbr_lock_take(&kv->lock);

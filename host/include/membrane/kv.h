@@ -56,14 +56,15 @@ typedef struct mbr_kv_figures {
     uint64_t token_bytes; /* of all groups */
     uint64_t sequence_count;
     uint64_t prefix_count;
-    uint64_t live_tokens;        /* of all sequences, shared ones counted for each */
-    uint64_t live_bytes;         /* rows that a sequence or prefix still holds, shared ones once */
-    uint64_t committed_bytes;    /* private committed bytes of sequences */
-    uint64_t shared_bytes;       /* of extents that a prefix was made of, once each, also after its
-                                  * end while a sequence has them */
-    uint64_t reserved_bytes;     /* addresses */
-    uint64_t max_sequence_bytes; /* what max_tokens of one sequence would commit */
-    uint64_t copied_bytes;       /* boundary copies at attach, and eager growth */
+    uint64_t live_tokens;     /* of all sequences, shared ones counted for each */
+    uint64_t live_bytes;      /* rows that a sequence or prefix still holds, shared ones once */
+    uint64_t committed_bytes; /* private committed bytes of sequences */
+    uint64_t shared_bytes;    /* of extents that a prefix was made of, once each, also after its
+                               * end while a sequence has them */
+    uint64_t reserved_bytes;  /* addresses */
+    uint64_t largest_extent_bytes; /* that a sequence of max_tokens would have; eager: 0 */
+    uint64_t max_sequence_bytes;   /* what max_tokens of one sequence would commit */
+    uint64_t copied_bytes;         /* boundary copies at attach, and eager growth */
 } mbr_kv_figures;
 
 MBR_API mbr_status mbr_kv_read(mbr_kv *kv, mbr_kv_figures *figures, mbr_error *error);

@@ -174,6 +174,12 @@ static bool keep_prefix(replay_sim *sim, replay_run *run)
     if (sim->store == NULL || request->hash_count == 0 ||
         replay_store_covers(sim->store, request, blocks))
         return true;
+    /* Others read it on streams of their own: it is a prefix once its last write is done. */
+    mbr_error error = {MBR_SIZED(mbr_error)};
+    if (mbr_cpu_synchronize(sim->world.cpu, sim->world.natives[run->contents.stream],
+            wall_ns() + DRAIN_NS, &error) != MBR_OK)
+        return replay_fail(sim, "the writes of request %llu do not end: %s",
+            (unsigned long long)run->index, error.text);
     mbr_kv_prefix *prefix;
     uint64_t before = wall_ns();
     mbr_status status = mbr_kv_prefix_create(

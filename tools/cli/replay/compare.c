@@ -1,7 +1,8 @@
 /* What the same stays would have cost under other ways of holding a KV cache. Pure arithmetic over
  * the run's own schedule; measures nothing. */
-#include "tools/cli/replay/replay.h"
+#include "tools/cli/replay/compare.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 
 #define PAGE_TOKENS 16
@@ -11,8 +12,8 @@ typedef struct change {
     int64_t bytes;
 } change;
 
-/* At one instant what is given back goes first, except for a copy: its old block lives until the
- * new one is there, which the callers express by ordering the pair themselves (order). */
+/* At one instant what is given back goes first: a copy gives its old block back an instant later.
+ */
 typedef struct change_list {
     change *changes;
     uint64_t count, capacity;

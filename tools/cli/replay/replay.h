@@ -11,6 +11,7 @@
 #include "membrane/membrane.h"
 #include "tools/cli/plot.h"
 #include "tools/cli/quantile.h"
+#include "tools/cli/replay/compare.h"
 #include "tools/cli/trace/trace.h"
 
 #include <signal.h>
@@ -43,13 +44,6 @@ typedef struct mbr_replay_options {
     bool json;
     const char *plot_path; /* NULL: none */
 } mbr_replay_options;
-
-/* One stay of one request, for the comparison: tokens grow from prompt to prompt + output, evenly,
- * between decode_ns and end_ns. */
-typedef struct mbr_replay_stay {
-    uint64_t start_ns, decode_ns, end_ns;
-    uint64_t prompt_tokens, end_tokens;
-} mbr_replay_stay;
 
 /* A quantity over simulated time. */
 typedef struct mbr_replay_series {
@@ -90,13 +84,6 @@ extern volatile sig_atomic_t mbr_replay_interrupted;
 int mbr_replay_run(const mbr_replay_options *options, const mbr_trace *trace,
     mbr_replay_report *report, char text[MBR_REPLAY_TEXT_BYTES]);
 void mbr_replay_report_finish(mbr_replay_report *report);
-
-/* compare.c: pure functions of the recorded stays. */
-uint64_t mbr_replay_max_prealloc(
-    const mbr_replay_stay *stays, uint64_t count, uint64_t max_tokens, uint64_t token_bytes);
-uint64_t mbr_replay_grow_and_copy(
-    const mbr_replay_stay *stays, uint64_t count, uint64_t token_bytes);
-uint64_t mbr_replay_paged16(const mbr_replay_stay *stays, uint64_t count, uint64_t token_bytes);
 
 /* The report as text, as one JSON object, as a picture. */
 void mbr_replay_print_human(

@@ -12,6 +12,7 @@
 volatile sig_atomic_t mbr_replay_interrupted;
 
 #define SECOND_NS UINT64_C(1000000000)
+#define EAGER_STEP_BYTES 65536 /* one byte of so many is written where there is no granule */
 
 static uint64_t longest(const mbr_trace *trace)
 {
@@ -47,6 +48,8 @@ static bool init(replay_sim *sim)
         return replay_fail(sim, "out of memory for %llu requests", (unsigned long long)count);
     sim->touch.world = &sim->world;
     sim->touch.granule_bytes = sim->world.mechanism_figures.granule_min_bytes;
+    if (sim->touch.granule_bytes == 0) /* eager memory has none */
+        sim->touch.granule_bytes = EAGER_STEP_BYTES;
     sim->touch.seed = options->seed;
     mbr_progress_options progress = {.file = STDERR_FILENO,
         .term = getenv("TERM"),
@@ -147,6 +150,7 @@ static void write_figures(replay_sim *sim, uint64_t wall_started_ns)
     report->plugin_calls = mechanism.call_count;
     report->limit_bytes = books.limit_bytes;
     report->token_bytes = cache.token_bytes;
+    report->largest_extent_bytes = cache.largest_extent_bytes;
     report->simulated_seconds = (double)sim->now_ns / 1e9;
     report->wall_seconds = (double)(mbr_clock_now(&mbr_clock_monotonic) - wall_started_ns) / 1e9;
     report->interrupted = mbr_replay_interrupted != 0;

@@ -98,16 +98,6 @@ static mbr_status open_cache(
     return mbr_kv_create(world->manager, &request, &world->kv, error);
 }
 
-static int exit_code_of(mbr_status status)
-{
-    switch (MBR_STATUS_CLASS(status)) {
-    case MBR_CLASS_CALLER:
-        return MBR_EXIT_USAGE;
-    default:
-        return MBR_EXIT_REFUSED;
-    }
-}
-
 int replay_world_open(replay_world *world, const mbr_replay_options *options, uint64_t max_tokens,
     char text[MBR_REPLAY_TEXT_BYTES])
 {
@@ -126,13 +116,16 @@ int replay_world_open(replay_world *world, const mbr_replay_options *options, ui
         status = open_budget(world, options, &error);
     if (status == MBR_OK)
         status = open_ep(world, &error);
-    if (status == MBR_OK)
+    bool usage = false; /* what only the cache judges comes from the options */
+    if (status == MBR_OK) {
         status = open_cache(world, options, max_tokens, &error);
+        usage = MBR_STATUS_CLASS(status) == MBR_CLASS_CALLER;
+    }
     if (status == MBR_OK)
         return MBR_EXIT_OK;
     snprintf(text, MBR_REPLAY_TEXT_BYTES, "%s", error.text);
     replay_world_close(world, NULL);
-    return exit_code_of(status);
+    return usage ? MBR_EXIT_USAGE : MBR_EXIT_REFUSED;
 }
 
 void replay_world_settle(replay_world *world, mbr_replay_report *report)

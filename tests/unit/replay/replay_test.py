@@ -1,0 +1,277 @@
+"""`membrane replay` as a user runs it, over the real host plugin.
+
+With no argument: small traces of every format, the report, bad input. With `long`: the first 2,000 requests of
+the public conversation trace, if MEMBRANE_TRACES names its folder. With `small`: 200 of them under 256 MiB."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM = os.path.abspath("tools/membrane")
+PLUGIN = os.path.abspath("plugins/host/libmembrane-host.so")
+EAGER = os.path.abspath("tests/support/libmembrane-eager.so")
+SAMPLE = os.path.abspath("tools/cli/trace/sample.jsonl")
+# Four KiB a token: the shape of a model, small enough for many requests in little memory.
+SMALL = "layers=8,heads=2,dim=64,bytes=2,planes=2"
+
+
+def run(*arguments, environment=None):
+    whole = dict(os.environ)
+    whole.pop("MEMBRANE_PLUGIN_PATH", None)
+    whole.update(environment or {})
+    return subprocess.run([PROGRAM, "replay", *arguments], capture_output=True, text=True,
+                          stdin=subprocess.DEVNULL, env=whole, timeout=600)
+
+
+def replay(test, *arguments):
+    """Runs with --trust (a runfiles tree is not ours to judge) and returns the JSON."""
+    answer = run(*arguments, "--plugin", PLUGIN, "--trust", "--format", "json")
+    test.assertEqual(answer.returncode, 0, answer.stderr)
+    test.assertEqual(answer.stderr, "")  # no progress in a pipe
+    return json.loads(answer.stdout)
+
+
+def write(folder, name, text):
+    path = os.path.join(folder, name)
+    with open(path, "wb") as file:
+        file.write(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+class Report(unittest.TestCase):
+    def check_end(self, report):
+        self.assertEqual(report["final"], {"charged_bytes": 0, "mapped_bytes": 0, "owned_bytes": 0,
+                                           "reservations": 0})
+        self.assertEqual(report["audit"], "clean")
+        requests = report["requests"]
+        self.assertEqual(requests["served"] + requests["refused"], requests["total"])
+
+    def test_sample_waits_shares_and_ends_empty(self):
+        report = replay(self, SAMPLE, "--budget", "1GiB", "--model", "qwen2.5-0.5b")
+        self.check_end(report)
+        self.assertEqual(report["requests"]["served"], 400)
+        self.assertGreater(report["requests"]["waited"], 0)
+        self.assertGreater(report["prefix"]["attached_requests"], 100)
+        self.assertLessEqual(report["bytes"]["owned"]["peak"], 1 << 30)
+        self.assertGreater(report["bytes"]["owned"]["peak"], (1 << 30) * 9 // 10)
+        self.assertLess(report["bytes"]["live"]["peak"], report["bytes"]["owned"]["peak"])
+        for way in ("max_prealloc", "grow_and_copy", "paged16"):
+            self.assertGreater(report["compare"][way]["peak_owned"], 1 << 30)
+        self.assertGreater(report["contents"]["verified_granules"],
+                           report["contents"]["written_granules"] // 2)
+        self.assertEqual(report["oracle"]["points"], 10)
+        self.assertTrue(report["oracle"]["system_asked"])
+        self.assertLessEqual(report["oracle"]["max_difference_bytes"], 2 << 20)  # one extent
+        for name in ("p50", "p99", "p999", "count"):
+            self.assertGreater(report["growth_ns"][name], 0)
+        self.assertGreater(report["ops_per_s"], 0)
+
+    def test_same_seed_same_service(self):
+        first, second = (replay(self, SAMPLE, "--budget", "512MiB", "--model", SMALL,
+                                "--max-requests", "150") for _ in range(2))
+        for key in ("requests", "prefix", "compare"):
+            self.assertEqual(first[key], second[key], key)
+        # When a release is settled is the workers' matter, so mapped and owned may differ.
+        self.assertEqual(first["bytes"]["live"], second["bytes"]["live"])
+
+    def test_every_layout(self):
+        for layout in ("head-major", "seq-major", "token-major", "window-major"):
+            report = replay(self, SAMPLE, "--budget", "1GiB", "--model", SMALL, "--layout", layout,
+                            "--max-requests", "60")
+            self.check_end(report)
+            self.assertEqual(report["layout"], layout)
+            self.assertEqual(report["requests"]["served"], 60)
+
+    def test_without_sharing(self):
+        report = replay(self, SAMPLE, "--budget", "512MiB", "--model", SMALL, "--prefix", "none")
+        self.check_end(report)
+        self.assertEqual(report["prefix"]["attached_requests"], 0)
+
+    def test_fixed_extents(self):
+        report = replay(self, SAMPLE, "--budget", "1GiB", "--model", SMALL, "--extent", "4MiB",
+                        "--max-requests", "50")
+        self.check_end(report)
+
+    def test_sliding_window(self):
+        model = SMALL + ",window=1024+layers=2,heads=2,dim=64,bytes=2,planes=2"
+        report = replay(self, SAMPLE, "--budget", "1GiB", "--model", model, "--max-requests", "80")
+        self.check_end(report)
+
+    def test_formats(self):
+        traces = {
+            "azure": "TIMESTAMP,ContextTokens,GeneratedTokens\n"
+                     "2023-11-16 18:15:46.6805900,374,44\n2023-11-16 18:15:47.1,396,109\n",
+            "vidur": "arrived_at,num_prefill_tokens,num_decode_tokens\n0.5,100,20\n0.75,300,10\n",
+            "burstgpt": "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
+                        "5,ChatGPT,472,18,490,Conversation log\n45,GPT-4,87,10,97,API log\n",
+            "mooncake": '{"timestamp": 0, "input_length": 600, "output_length": 5, "hash_ids": [0, 1]}\n'
+                        '{"timestamp": 9, "input_length": 700, "output_length": 5, "hash_ids": [0, 2]}\n',
+        }
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in traces.items():
+                path = write(folder, name, text.replace("\n", "\r\n"))  # CRLF is accepted
+                for more in ([], ["--trace-format", name]):
+                    report = replay(self, path, "--budget", "256MiB", "--model", SMALL, *more)
+                    self.check_end(report)
+                    self.assertEqual(report["trace"]["format"], name)
+                    self.assertEqual(report["requests"]["served"], 2)
+                    self.assertEqual("note" in report, name != "mooncake")
+
+    def test_eager(self):
+        for way in ("whole", "copy"):
+            answer = run(SAMPLE, "--plugin", EAGER, "--trust", "--budget", "512MiB", "--model", SMALL,
+                         "--max-requests", "40", "--eager", way, "--format", "json")
+            self.assertEqual(answer.returncode, 0, answer.stderr)
+            report = json.loads(answer.stdout)
+            self.check_end(report)
+            self.assertEqual(report["requests"]["served"], 40)
+
+    def test_too_large_for_the_budget_is_refused_and_the_rest_served(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = write(folder, "t.csv", "arrived_at,num_prefill_tokens,num_decode_tokens\n"
+                         "0,100,20\n1,60000,10\n2,100,20\n3,2000,63000\n4,100,20\n")
+            report = replay(self, path, "--budget", "32MiB", "--model", SMALL)
+            self.check_end(report)
+            self.assertEqual(report["requests"]["refused"], 2)
+            self.assertEqual(report["requests"]["served"], 3)
+            self.assertIn("line 3", report["first_refusal"])
+
+    def test_human_report_says_what_is_measured_and_what_is_computed(self):
+        answer = run(SAMPLE, "--plugin", PLUGIN, "--trust", "--budget", "256MiB", "--model", SMALL,
+                     "--max-requests", "50")
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        for word in ("measured", "computed", "maximum preallocation", "audit clean", "50 served"):
+            self.assertIn(word, answer.stdout)
+
+    def test_plot(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "bytes.svg")
+            replay(self, SAMPLE, "--budget", "256MiB", "--model", SMALL, "--max-requests", "50",
+                   "--plot", path)
+            with open(path) as file:
+                self.assertIn("</svg>", file.read())
+
+
+class BadInput(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def refused(self, code, words, *arguments, environment=None):
+        answer = run(*arguments, environment=environment)
+        self.assertEqual(answer.returncode, code, (arguments, answer.stderr, answer.stdout))
+        self.assertEqual(answer.stdout, "")
+        self.assertEqual(answer.stderr.count("\n"), 1, answer.stderr)
+        for word in words:
+            self.assertIn(word, answer.stderr)
+
+    def with_trace(self, text, code, words, name="t.csv"):
+        path = write(self.folder.name, name, text)
+        self.refused(code, words, path, "--plugin", PLUGIN, "--trust")
+
+    def test_plugins(self):
+        self.refused(1, ["nosuch", "MEMBRANE_PLUGIN_PATH"], SAMPLE, "--plugin", "nosuch")
+        self.refused(1, ["not-found"], SAMPLE, "--plugin", "/nowhere/x.so")
+        text = write(self.folder.name, "libmembrane-text.so", "no plugin at all\n" * 100)
+        self.refused(1, ["elf"], SAMPLE, "--plugin", text, "--trust")
+        folder = os.path.join(self.folder.name, "open")
+        os.mkdir(folder)
+        with open(PLUGIN, "rb") as file:
+            copy = write(folder, "libmembrane-host.so", file.read())
+        os.chmod(copy, 0o755)
+        os.chmod(folder, 0o777)
+        self.refused(1, ["untrusted-folder", "chmod go-w"], SAMPLE, "--plugin", copy)
+        os.chmod(folder, 0o755)
+        os.chmod(copy, 0o777)
+        self.refused(1, ["untrusted-file", "chmod"], SAMPLE, "--plugin", copy)
+        os.chmod(copy, 0o755)
+        answer = run(SAMPLE, "--plugin", copy, "--budget", "256MiB", "--model", SMALL,
+                     "--max-requests", "3")
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+
+    def test_traces(self):
+        head = "arrived_at,num_prefill_tokens,num_decode_tokens\n"
+        self.with_trace("arrived_at,num_prefill_tokens\n1,2\n", 1, ["num_decode_tokens"])
+        self.with_trace(head + "1,-5,2\n", 1, ["-5", "t.csv:2:"])
+        self.with_trace(head + "1,99999999999999999999,2\n", 1, ["t.csv:2:"])
+        self.with_trace(head + "nan,5,2\n", 1, ["nan"])
+        self.with_trace(head + "1,5,2\n2,5", 1, ["t.csv:3:"])
+        self.with_trace('{"timestamp": 0, "input_length": 600, "outp', 1, ["t.jsonl:1:"], "t.jsonl")
+        self.with_trace("", 1, ["empty"])
+        self.with_trace(os.urandom(10 << 20), 1, ["t.csv"])
+        self.refused(1, ["nosuch.csv"], os.path.join(self.folder.name, "nosuch.csv"))
+        self.refused(1, [self.folder.name], self.folder.name)
+
+    def test_geometries(self):
+        for model, words in (("layers=8,heads=0,dim=64,bytes=2,planes=2", ["heads", "0"]),
+                             ("layers=4096,heads=4096,dim=65536,bytes=16,planes=2", []),
+                             ("layers=99999999999999999999,heads=1,dim=1,bytes=1,planes=1", ["layers"]),
+                             ("no-such-model", ["no-such-model"])):
+            self.refused(2, words, SAMPLE, "--plugin", PLUGIN, "--trust", "--model", model,
+                         "--budget", "64MiB")
+
+    def test_options(self):
+        trusted = [SAMPLE, "--plugin", PLUGIN, "--trust"]
+        self.refused(2, ["--budget", "granule", "65536"], *trusted, "--budget", "65535")
+        self.refused(2, ["--budget"], *trusted, "--budget", "-1")
+        self.refused(2, ["--budget"], *trusted, "--budget", "99999999TiB")
+        self.refused(2, ["--layout", "seq-major"], *trusted, "--layout", "diagonal")
+        self.refused(2, ["--prefix"], *trusted, "--prefix", "maybe")
+        self.refused(2, ["--speed"], *trusted, "--speed", "0")
+        self.refused(2, ["--speed"], *trusted, "--speed", "fast")
+        self.refused(2, ["--max-requests"], *trusted, "--max-requests", "0")
+        self.refused(2, ["extent", "would work"], *trusted, "--extent", "1000")
+        self.refused(2, ["trace"], "--plugin", PLUGIN)
+        self.refused(2, ["second"], SAMPLE, SAMPLE)
+        self.refused(2, ["--frobnicate"], *trusted, "--frobnicate")
+        self.refused(1, ["virtual"], SAMPLE, "--plugin", EAGER, "--trust")
+
+
+class Conversation(unittest.TestCase):
+    """The public trace; never part of the project."""
+
+    def trace(self):
+        folder = os.environ.get("MEMBRANE_TRACES", "")
+        path = os.path.join(folder, "mooncake_conversation.jsonl")
+        if not os.path.exists(path):
+            self.skipTest("the public traces are not here; MEMBRANE_TRACES would name their folder")
+        return path
+
+    def check(self, report, budget, served):
+        self.assertEqual(report["audit"], "clean")
+        self.assertEqual(set(report["final"].values()), {0})
+        requests = report["requests"]
+        self.assertEqual(requests["served"] + requests["refused"], served)
+        self.assertLessEqual(requests["refused"], served // 50)
+        self.assertGreaterEqual(requests["waited"], served // 5)
+        self.assertGreater(report["prefix"]["attached_requests"], served // 4)
+        self.assertGreaterEqual(report["bytes"]["owned"]["peak"], budget * 9 // 10)
+        self.assertLessEqual(report["bytes"]["owned"]["peak"], budget)
+        self.assertEqual(report["oracle"]["points"], 10)
+        self.assertTrue(report["oracle"]["system_asked"])
+        self.assertLessEqual(report["oracle"]["max_difference_bytes"],
+                             report["oracle"]["extent_bytes"])
+        self.assertGreaterEqual(report["contents"]["verified_granules"],
+                                report["contents"]["written_granules"])
+
+    def test_long(self):
+        report = replay(self, self.trace(), "--max-requests", "2000", "--model", SMALL,
+                        "--budget", "2GiB")
+        self.check(report, 2 << 30, 2000)
+
+    def test_small(self):
+        report = replay(self, self.trace(), "--max-requests", "200", "--model",
+                        "layers=2,heads=1,dim=64,bytes=2,planes=2", "--budget", "256MiB",
+                        "--speed", "4")
+        self.check(report, 256 << 20, 200)
+
+
+if __name__ == "__main__":
+    which = sys.argv[1] if len(sys.argv) > 1 else ""
+    names = {"long": ["Conversation.test_long"], "small": ["Conversation.test_small"],
+             "bad": ["BadInput"]}.get(which, ["Report"])
+    unittest.main(argv=[sys.argv[0], *names], verbosity=2)
