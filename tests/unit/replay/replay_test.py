@@ -259,9 +259,9 @@ class Conversation(unittest.TestCase):
                                 report["contents"]["written_granules"])
 
     def test_long(self):
-        report = replay(self, self.trace(), "--max-requests", "2000", "--model", SMALL,
-                        "--budget", "2GiB")
-        self.check(report, 2 << 30, 2000)
+        report = replay(self, self.trace(), "--max-requests", "2000", "--model",
+                        "layers=4,heads=2,dim=64,bytes=2,planes=2", "--budget", "1GiB")
+        self.check(report, 1 << 30, 2000)
 
     def test_small(self):
         report = replay(self, self.trace(), "--max-requests", "200", "--model",
