@@ -275,11 +275,6 @@ mbr_status mbr_context_create(
 
 /* ---- The end ------------------------------------------------------------------------------- */
 
-static bool is_busy_locked(const mbr_context *context)
-{
-    return context->call_count != 0 || context->signalling || context->asking || context->settling;
-}
-
 /* MBR_IN_USE, or MBR_OK once every call has left. */
 static mbr_status await_quiet(mbr_context *context, mbr_error *error)
 {
@@ -288,7 +283,7 @@ static mbr_status await_quiet(mbr_context *context, mbr_error *error)
     for (;;) {
         pins = pins_of(atomic_load(&context->life));
         queued = context->queued_count;
-        if (pins != 0 || queued != 0 || !is_busy_locked(context))
+        if (pins != 0 || queued != 0 || context->call_count == 0)
             break;
         mbr_context_await_locked(context, UINT64_MAX);
     }

@@ -10,7 +10,8 @@
  * One lock (rank QUEUE) guards everything here; functions named _locked need it, and those marked
  * "drops the lock" let it go around a slot or settle call. Three marks say that one thread is at a
  * job that drops the lock: `signalling` (line slots that are serial: signal), `asking`, `settling`.
- * Who finds asking or settling taken goes on without it (no reaper waits for another). */
+ * Who finds asking or settling taken goes on without it (no reaper waits for another). call_count
+ * covers every call that drops the lock and comes back: the end waits for it. */
 #ifndef MEMBRANE_HOST_EP_INTERNAL_H
 #define MEMBRANE_HOST_EP_INTERNAL_H
 

@@ -311,8 +311,10 @@ mbr_status mbr_context_defer(mbr_context *context, const uint64_t *stream_ids,
     }
     /* Whoever signals now does not see the new marks; the next seal or reap does. */
     if (sealed && !context->signalling) {
+        mbr_context_enter_locked(context);
         context->signalling = true;
         mbr_context_signal_locked(context);
+        mbr_context_leave_locked(context);
     }
     mbr_lock_drop(&context->lock);
     return explain(context, why, error);

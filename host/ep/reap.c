@@ -81,7 +81,7 @@ uint64_t mbr_context_settle_locked(mbr_context *context)
     }
     context->settling = false;
     mbr_context_consider_termination_locked(context);
-    if (context->ready.first != NULL || context->lost.first != NULL)
+    if (context->ready.first != NULL) /* past the bound */
         mbr_context_poke_reaper_locked(context, 0);
     mbr_context_notify_locked(context);
     return settled_bytes;

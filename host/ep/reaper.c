@@ -57,7 +57,9 @@ static void *reap_on(void *argument)
     uint64_t seen = 0;
     mbr_lock_take(&context->lock);
     while (sleep_locked(context, backoff_ns)) {
+        mbr_context_enter_locked(context);
         mbr_context_pass_locked(context, false);
+        mbr_context_leave_locked(context);
         backoff_ns = context->progress_count != seen
             ? BACKOFF_MIN_NS
             : mbr_min(backoff_ns * 2, MBR_REAPER_BACKOFF_MAX_NS);

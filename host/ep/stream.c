@@ -11,18 +11,19 @@ static mbr_status unknown(const mbr_context *context, uint64_t stream_id, mbr_er
         "EP %s has no attached stream with the id %" PRIu64, context->name, stream_id);
 }
 
+static mbr_status check_not_lost(const mbr_context *context, mbr_error *error)
+{
+    if (!mbr_context_is_lost(context))
+        return MBR_OK;
+    return mbr_ep_refuse(error, MBR_DEVICE_LOST, 0, "the device of EP %s is lost", context->name);
+}
+
 /* Whether a call may go to the device at all. */
 static mbr_status check_alive(const mbr_context *context, mbr_error *error)
 {
-    switch (mbr_context_state_now(context)) {
-    case MBR_CONTEXT_LOST:
-        return mbr_ep_refuse(
-            error, MBR_DEVICE_LOST, 0, "the device of EP %s is lost", context->name);
-    case MBR_CONTEXT_TERMINATED:
+    if (mbr_context_state_now(context) == MBR_CONTEXT_TERMINATED)
         return mbr_ep_refuse(error, MBR_BUSY, 0, "EP %s is terminated", context->name);
-    default:
-        return MBR_OK;
-    }
+    return check_not_lost(context, error);
 }
 
 /* ---- Attach and detach --------------------------------------------------------------------- */
@@ -175,6 +176,8 @@ static mbr_status signal_now_locked(mbr_context *context, uint64_t stream_id, ui
         mbr_lock_take(&context->lock);
         status = mbr_context_judge_value_locked(context, line, status, *value);
         if (status == MBR_OK)
+            status = check_not_lost(context, error); /* no call after a loss, also not the wait */
+        if (status == MBR_OK)
             *held = line;
         else
             mbr_context_drop_line_locked(context, line);
@@ -184,21 +187,29 @@ static mbr_status signal_now_locked(mbr_context *context, uint64_t stream_id, ui
     return status;
 }
 
+/* The wait on a held line; lets go of it. */
+static mbr_status wait_locked(mbr_context *context, mbr_line *line, uint64_t value,
+    uint64_t deadline_ns, mbr_error *error) MBR_REQUIRES(&context->lock)
+{
+    mbr_lock_drop(&context->lock);
+    mbr_status status = mbr_slot_wait(context, line->id, value, deadline_ns, error);
+    mbr_lock_take(&context->lock);
+    if (status == MBR_OK)
+        status = check_not_lost(context, error);
+    if (status == MBR_OK)
+        mbr_context_reach_locked(context, line, value);
+    mbr_context_drop_line_locked(context, line);
+    return status;
+}
+
 static mbr_status synchronize_locked(mbr_context *context, uint64_t stream_id, uint64_t deadline_ns,
     mbr_error *error) MBR_REQUIRES(&context->lock)
 {
     mbr_line *line;
     uint64_t value;
     mbr_status status = signal_now_locked(context, stream_id, deadline_ns, &line, &value, error);
-    if (status == MBR_OK) {
-        uint64_t line_id = line->id;
-        mbr_lock_drop(&context->lock);
-        status = mbr_slot_wait(context, line_id, value, deadline_ns, error);
-        mbr_lock_take(&context->lock);
-        if (status == MBR_OK && !mbr_context_is_lost(context))
-            mbr_context_reach_locked(context, line, value);
-        mbr_context_drop_line_locked(context, line);
-    }
+    if (status == MBR_OK)
+        status = wait_locked(context, line, value, deadline_ns, error);
     if (MBR_STATUS_CLASS(status) == MBR_CLASS_LOST)
         mbr_context_mark_lost_locked(context);
     return status;

@@ -674,6 +674,37 @@ TEST(ContextSynchronize, DetachedMeanwhile_TheLineIsClosedWhenItReturns)
     EXPECT_EQ(0u, world.fake.open_lines());
 }
 
+TEST(ContextSynchronize, LostMeanwhile_SaysSoAndMakesNoFurtherCall)
+{
+    for (Slot slot : {kSignal, kWait}) {
+        World world;
+        uint64_t id = world.attach(1);
+        world.fake.finish_in_wait = true;
+        world.fake.before = [&](Slot now, uint64_t) {
+            if (now == slot)
+                mbr_context_lose(world.context);
+        };
+        EXPECT_EQ(MBR_DEVICE_LOST, mbr_context_synchronize(world.context, id, kForever, nullptr));
+        world.fake.before = nullptr;
+        EXPECT_EQ(slot == kWait ? 1u : 0u, world.fake.count(kWait));
+    }
+}
+
+TEST(ContextSynchronize, TerminatedMeanwhile_StillReturnsWhatTheWaitSaid)
+{
+    World world;
+    uint64_t id = world.attach(1);
+    world.fake.finish_in_wait = true;
+    world.fake.before = [&](Slot slot, uint64_t) {
+        if (slot == kSignal) {
+            EXPECT_EQ(MBR_OK, mbr_context_retire(world.context, nullptr));
+        }
+    };
+    EXPECT_EQ(MBR_OK, mbr_context_synchronize(world.context, id, kForever, nullptr));
+    EXPECT_EQ(uint32_t{MBR_CONTEXT_TERMINATED}, world.state());
+    world.fake.before = nullptr;
+}
+
 TEST(ContextSynchronize, SecondThreadWhileOneSignals_WaitsForItsTurnOrTimesOut)
 {
     World world;

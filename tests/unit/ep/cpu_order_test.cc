@@ -297,6 +297,23 @@ TEST(CpuOrder, HostFunctionWaitingForItsOwnStream_RefusedInsteadOfADeadlock)
     ep.destroy(stream);
 }
 
+TEST(CpuOrder, HostFunctionWaitingForAnotherStream_Waits)
+{
+    Cpu ep(2);
+    mbr_native one = ep.stream(), two = ep.stream();
+    ASSERT_EQ(MBR_OK, ep.line_open(1, one));
+    ASSERT_EQ(MBR_OK, ep.signal(1));
+    ASSERT_EQ(MBR_OK, ep.signal(1));
+    WaitInside inside = {&ep, 2, MBR_INTERNAL, MBR_INTERNAL};
+    ep.call(two, WaitInside::run, &inside);
+    ep.synchronize(two);
+    EXPECT_EQ(MBR_OK, inside.late);
+    EXPECT_EQ(MBR_OK, inside.early);
+    EXPECT_EQ(MBR_OK, ep.line_close(1));
+    ep.destroy(one);
+    ep.destroy(two);
+}
+
 TEST(CpuOrder, Flags_CriticalOnesRefusedOptionalOnesIgnored)
 {
     Cpu ep;
@@ -319,6 +336,10 @@ TEST(CpuOrder, Flags_CriticalOnesRefusedOptionalOnesIgnored)
     mbr_stream_create_outcome made = sized<mbr_stream_create_outcome>();
     create.flags = 0x8000;
     EXPECT_EQ(MBR_UNSUPPORTED, ep.transfer->stream_create(ep.instance, &create, &made, &error));
+    create.struct_size = sizeof(uint32_t); // short: the flags are not there
+    EXPECT_EQ(MBR_OK, ep.transfer->stream_create(ep.instance, &create, &made, &error));
+    ep.destroy(made.stream);
+    create.struct_size = sizeof create;
     create.flags = UINT32_C(0xffff0000);
     EXPECT_EQ(MBR_OK, ep.transfer->stream_create(ep.instance, &create, &made, &error));
     ep.destroy(made.stream);

@@ -58,10 +58,14 @@ TEST(Cpu, LimitsPastTheLargest_OutOfRangeWithNothingMade)
 TEST(Cpu, OptionsOfAnOlderCaller_FieldsBeyondItsSizeAreDefaults)
 {
     mbr_cpu_options options = sized<mbr_cpu_options>();
-    options.stream_limit = 1;
-    options.operation_limit = UINT32_MAX; // beyond struct_size: must not be read
-    options.struct_size = offsetof(mbr_cpu_options, operation_limit);
     mbr_cpu *cpu = nullptr;
+    options.stream_limit = UINT32_MAX; // beyond struct_size: must not be read
+    options.struct_size = sizeof(uint32_t);
+    ASSERT_EQ(MBR_OK, mbr_cpu_create(&options, &cpu, nullptr));
+    EXPECT_EQ(MBR_OK, mbr_cpu_destroy(cpu, nullptr));
+    options.stream_limit = 1;
+    options.operation_limit = UINT32_MAX;
+    options.struct_size = offsetof(mbr_cpu_options, operation_limit);
     ASSERT_EQ(MBR_OK, mbr_cpu_create(&options, &cpu, nullptr));
     mbr_native one, two;
     EXPECT_EQ(MBR_OK, mbr_cpu_stream_create(cpu, &one, nullptr));
@@ -275,25 +279,27 @@ TEST(Cpu, FullStream_SubmitterWaitsForRoom)
 
 TEST(Cpu, DestroyedWhileASubmitterWaits_SubmitterIsRefused)
 {
-    Cpu ep(1, 1);
-    Gate gate;
-    mbr_native stream = ep.stream();
-    ep.call(stream, Gate::pass, &gate);
-    gate.await_arrival();
-    std::atomic<int> status{-1};
     std::vector<int> seen;
     Note note = {&seen, 1};
-    std::thread submitter(
-        [&] { status = mbr_cpu_host_function(ep.cpu, stream, Note::run, &note, nullptr); });
-    ep.destroy(stream); // before or after the submitter began to wait: both are refused
-    submitter.join();
-    EXPECT_EQ(MBR_UNKNOWN_OBJECT, status);
-    gate.open();
-    mbr_native next;
-    while (mbr_cpu_stream_create(ep.cpu, &next, nullptr) != MBR_OK)
-        std::this_thread::yield();
+    for (int round = 0; round < 50; round++) { // before and after the submitter began to wait
+        Cpu ep(1, 1);
+        Gate gate;
+        mbr_native stream = ep.stream();
+        ep.call(stream, Gate::pass, &gate);
+        gate.await_arrival();
+        std::atomic<bool> begun{false};
+        std::thread submitter([&] {
+            begun = true;
+            EXPECT_EQ(MBR_UNKNOWN_OBJECT,
+                mbr_cpu_host_function(ep.cpu, stream, Note::run, &note, nullptr));
+        });
+        for (int i = 0; i < round || !begun; i++)
+            std::this_thread::yield();
+        ep.destroy(stream);
+        submitter.join();
+        gate.open();
+    }
     EXPECT_TRUE(seen.empty());
-    ep.destroy(next);
 }
 
 struct Resubmit {

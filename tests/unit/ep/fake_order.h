@@ -108,6 +108,7 @@ class FakeOrder : public mbr_instance
     mbr_status answer[kSlots] = {}; // where not MBR_OK: of every call of the slot
     std::function<void(Slot, uint64_t)> before;     // called without the fake's mutex
     std::function<void(Slot, mbr_outcome *)> after; // last touch of a good answer
+    uint32_t failed_state = MBR_STATE_UNCHANGED;    // what a refusal's outcome says
     uint64_t lost_answers = 0; // more than one: the context went on after it was told
 
   private:
@@ -141,8 +142,10 @@ class FakeOrder : public mbr_instance
             lost_answers++;
             return MBR_DEVICE_LOST;
         }
-        if (answer[slot] != MBR_OK)
+        if (answer[slot] != MBR_OK) {
+            outcome->state = failed_state;
             return answer[slot];
+        }
         if (slot != kOpen && slot != kFill && slot != kCopy && lines.count(line_id) == 0) {
             ADD_FAILURE() << "slot " << slot << " with the unknown line " << line_id;
             return MBR_UNKNOWN_OBJECT;

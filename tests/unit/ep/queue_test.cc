@@ -390,7 +390,33 @@ TEST(QueueBusy, SignalWithAnOldValueOrWithoutDone_IsRefusedAndTriedAgain)
     EXPECT_EQ(4096u, world.reap());
 }
 
-TEST(QueueBusy, FailureThatClaimsDone_CountedAsAViolation)
+TEST(QueueBusy, SealedWhileItsSignalIsRefused_BothEpochsStayInOrder)
+{
+    World world;
+    uint64_t id = world.attach(1);
+    Entry *first = world.defer({id});
+    bool nested = false;
+    world.fake.captured.insert(1);
+    world.fake.before = [&](Slot slot, uint64_t) {
+        if (slot != kSignal || nested)
+            return;
+        nested = true;
+        for (int i = 0; i < 64; i++) // a whole epoch while the first one's signal runs
+            world.defer({id});
+    };
+    EXPECT_EQ(0u, world.reap());
+    world.fake.before = nullptr;
+    EXPECT_EQ(65u, world.read().queued_count);
+    world.audit();
+    world.fake.captured.clear();
+    world.reap();
+    EXPECT_EQ(1u, world.read().signal_count);
+    world.fake.reach_all();
+    EXPECT_EQ(65 * 4096u, world.reap());
+    EXPECT_EQ(1, first->settled);
+}
+
+TEST(QueueBusy, FailingSignalAndQuestion_NoProgressAndNoHarm)
 {
     World world;
     uint64_t id = world.attach(1);
@@ -398,6 +424,16 @@ TEST(QueueBusy, FailureThatClaimsDone_CountedAsAViolation)
     world.fake.answer[kSignal] = MBR_INTERNAL;
     world.reap();
     EXPECT_EQ(0u, world.read().violation_count); // a plain failure
+    for (uint32_t state : {uint32_t{MBR_STATE_DONE}, UINT32_C(77)}) {
+        world.fake.failed_state = state; // a failure that claims otherwise
+        uint64_t before = world.read().violation_count;
+        world.reap();
+        EXPECT_EQ(before + 1, world.read().violation_count);
+    }
+    world.fake.failed_state = MBR_STATE_QUARANTINED; // allowed with a failure
+    world.reap();
+    EXPECT_EQ(2u, world.read().violation_count);
+    EXPECT_EQ(0u, world.read().signal_count);
     world.fake.answer[kReached] = MBR_INTERNAL;
     world.fake.answer[kSignal] = MBR_OK;
     world.reap(); // signalled; the question fails: no progress, no harm
@@ -589,6 +625,34 @@ TEST(QueueLost, BySettleItself_TheRestIsLostByTheLoopAroundIt)
     EXPECT_EQ(1, third->settled);
 }
 
+TEST(QueueLost, MoreBytesThanOnePass_AllInOneCall)
+{
+    World world;
+    uint64_t id = world.attach(1);
+    for (int i = 0; i < 5; i++)
+        world.defer({id}, MBR_REAP_PASS_BYTES);
+    Entry *ready = world.defer({}, MBR_REAP_PASS_BYTES);
+    ready->then = [&](Entry *) { mbr_context_lose(world.context); };
+    EXPECT_EQ(6 * MBR_REAP_PASS_BYTES, world.reap(false)); // a loss is not left half settled
+    EXPECT_EQ(5u, world.read().lost_count);
+}
+
+TEST(QueueLost, WhileTheLastEntryIsBeingSettled_WaitsForIt)
+{
+    World world;
+    Entry *slow = world.defer({});
+    Gate gate;
+    slow->then = [&](Entry *) { gate.wait(); };
+    std::thread reaper([&] { world.reap(false); });
+    gate.await_arrival();
+    EXPECT_EQ(0u, world.read().queued_count);
+    world.clock.on_read = [&] { gate.open(); }; // whoever waits looks at the clock first
+    mbr_context_lose(world.context);
+    world.clock.on_read = nullptr;
+    EXPECT_EQ(1u, world.read().released_count);
+    reaper.join();
+}
+
 TEST(QueueLost, WhileAnotherThreadSettles_WaitsUntilItIsThrough)
 {
     World world;
@@ -710,6 +774,9 @@ TEST(QueueDrain, CapturedStream_TriedAgainUntilTheCaptureEnds)
     Entry *entry = world.defer({id});
     world.fake.captured.insert(1);
     EXPECT_EQ(MBR_TIMED_OUT, mbr_context_drain(world.context, now_ns() + 2000000, nullptr));
+    world.fake.answer[kSignal] = MBR_OUT_OF_HOST_MEMORY; // may pass as well
+    EXPECT_EQ(MBR_TIMED_OUT, mbr_context_drain(world.context, now_ns() + 2000000, nullptr));
+    world.fake.answer[kSignal] = MBR_OK;
     EXPECT_EQ(0, entry->settled);
     int tries = 0;
     world.fake.finish_in_wait = true;
@@ -788,18 +855,48 @@ TEST(QueueDestroy, WhileACallIsInside_WaitsForIt)
     std::thread inside(
         [&] { EXPECT_EQ(MBR_OK, mbr_context_synchronize(world.context, id, kForever, nullptr)); });
     gate.await_arrival();
-    std::atomic<bool> destroyed{false};
-    std::thread destroyer([&] {
-        EXPECT_EQ(MBR_OK, mbr_context_destroy(world.context, nullptr));
-        destroyed = true;
-    });
-    EXPECT_FALSE(destroyed);
-    gate.open();
+    world.clock.on_read = [&] { gate.open(); }; // whoever waits looks at the clock first
+    EXPECT_EQ(MBR_OK, mbr_context_destroy(world.context, nullptr));
+    world.clock.on_read = nullptr;
     inside.join();
-    destroyer.join();
     world.context = nullptr;
     EXPECT_EQ(0u, world.fake.open_lines());
     EXPECT_EQ(0, world.heap.live);
+}
+
+TEST(QueueDestroy, EntryQueuedAgainByTheLastSettle_InUseAfterTheWait)
+{
+    World world;
+    Entry *entry = world.defer({});
+    Gate gate;
+    entry->then = [&](Entry *self) {
+        gate.wait();
+        self->then = nullptr;
+        self->settled = 0;
+        EXPECT_EQ(MBR_OK, mbr_context_defer(world.context, nullptr, 0, &self->deferred, nullptr));
+        EXPECT_EQ(MBR_OK, mbr_context_pin(world.context, nullptr)); // keeps it after this pass
+    };
+    std::thread reaper([&] { world.reap(false); });
+    gate.await_arrival();
+    world.clock.on_read = [&] { gate.open(); };
+    EXPECT_EQ(MBR_IN_USE, mbr_context_destroy(world.context, nullptr));
+    reaper.join();
+    world.clock.on_read = nullptr;
+    mbr_context_unpin(world.context);
+}
+
+TEST(Queue, LastPinGivenBackByTheLastSettle_TerminatesWhenTheSettleHasReturned)
+{
+    World world;
+    EXPECT_EQ(MBR_OK, mbr_context_pin(world.context, nullptr));
+    Entry *entry = world.defer({});
+    EXPECT_EQ(MBR_OK, mbr_context_retire(world.context, nullptr));
+    entry->then = [&](Entry *) {
+        mbr_context_unpin(world.context);
+        EXPECT_EQ(uint32_t{MBR_CONTEXT_RETIRING}, world.state());
+    };
+    world.reap(false);
+    EXPECT_EQ(uint32_t{MBR_CONTEXT_TERMINATED}, world.state());
 }
 
 // ---- one signaller at a time ----

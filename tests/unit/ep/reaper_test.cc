@@ -141,6 +141,19 @@ TEST(Reaper, LostDevice_ItSettlesEverythingAsLostAndSleeps)
     EXPECT_EQ(calls, world.fake.calls());
 }
 
+TEST(Reaper, LossFoundByADefer_ItSettlesWhatTheCallerMayNot)
+{
+    World world({.reaper = true}); // no time passes: only a wake can do it
+    uint64_t id = world.attach(1);
+    world.fake.answer[kSignal] = MBR_DEVICE_LOST;
+    std::vector<Entry *> entries;
+    for (int i = 0; i < 64; i++)
+        entries.push_back(world.defer({id}));
+    EXPECT_EQ(uint32_t{MBR_CONTEXT_LOST}, world.state());
+    for (Entry *entry : entries)
+        await([&] { return entry->settled == 1; });
+}
+
 TEST(Reaper, DestroyWhileItSleepsOrWorks_JoinsIt)
 {
     for (int round = 0; round < 50; round++) {

@@ -14,6 +14,7 @@ extern "C" {
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <mutex>
 
 namespace ep_test
@@ -100,9 +101,16 @@ class Clock
     Clock() : clock_{read, this} {}
     const mbr_clock *seam() const { return &clock_; }
     std::atomic<uint64_t> now{1000};
+    std::function<void()> on_read; // set while one thread at most reads
 
   private:
-    static uint64_t read(void *context) { return static_cast<Clock *>(context)->now; }
+    static uint64_t read(void *context)
+    {
+        Clock *clock = static_cast<Clock *>(context);
+        if (clock->on_read)
+            clock->on_read();
+        return clock->now;
+    }
     mbr_clock clock_;
 };
 
