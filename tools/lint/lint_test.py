@@ -90,6 +90,23 @@ class TextRules(Planted):
             rules_text.links, "docs/a.md", "[x](there.md)\n[y](gone.md#part)\n", 2,
             "[x](there.md#part) [y](https://example.org/gone) [z](../docs)\n")
 
+    def test_rules_page_what_is_named_must_be_there(self):
+        head = "| rule | short | by | test |\n| --- | --- | --- | --- |\n"
+        files = {"a.c": "", "t/BUILD": 'name = "a_test"\n[x for x in ["b"]]\n',
+                 "t/a_test.cc": "TEST(A, One)\nTEST_P(\n    B, Two)\n",
+                 "t/b_test.py": "class C(U):\n    def test_x(self):\n        pass\n"}
+        page = "docs/rules.md"
+        good = "| 1 | s | `a.c` | `//t:a_test` `A.One` `B.Two` · `//t:b_test` `C.test_x` |\n"
+        self.assertEqual(self.findings(rules_text.rules_page, {**files, page: head + good}), [])
+        for old, new in (("`a.c`", "`b.c`"), ("//t:a_test", "//t:c_test"), ("//t:a", "//u:a"),
+                         ("A.One", "A.Two"), ("C.test_x", "C.test_y"),
+                         (good.split(" | ")[3], "none |\n")):
+            with self.subTest(new):
+                text = head + good.replace(old, new)
+                found = self.findings(rules_text.rules_page, {**files, page: text})
+                self.assertEqual({line for _, line in found}, {3})
+                self.assertNotEqual(found, [])
+
 
 class CodeRules(Planted):
     def includes(self, path, included, good):

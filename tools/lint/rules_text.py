@@ -139,5 +139,55 @@ def links(tree):
                 if not os.path.exists(os.path.join(tree.root, os.path.dirname(path), target)):
                     yield Finding(path, number, f"the link to '{target}' leads nowhere")
 
+RULES_PAGE = "docs/rules.md"
+QUOTED = re.compile(r"`([^`]+)`")
 
-RULES = (blanks, length, head_comment, machine_paths, postponed, suppressions, links)
+
+def test_names(tree, folder):
+    """Suite.Name of each GoogleTest and unittest in the files of one package."""
+    names = set()
+    for path in tree.ending(".cc", ".py"):
+        if os.path.dirname(path) != folder:
+            continue
+        text = "\n".join(tree.text(path) or [])
+        names.update(".".join(found) for found in re.findall(
+            r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\s*\)", text, re.M))
+        for suite, body in re.findall(r"^class (\w+)\(.*?\):\n(.*?)(?=^\S|\Z)", text, re.M | re.S):
+            names.update(f"{suite}.{name}" for name in re.findall(r"^    def (test_\w+)", body, re.M))
+    return names
+
+
+def has_target(tree, folder, name):
+    """Whether the BUILD file of `folder` makes the target, by its name or from a list of stems."""
+    lines = tree.text(f"{folder}/BUILD") if f"{folder}/BUILD" in tree.paths else None
+    stem = name[:-len("_test")] if name.endswith("_test") else name
+    return lines is not None and any(
+        f'"{name}"' in line or f'"{stem}"' in line for line in lines)
+
+
+def rules_page(tree):
+    """Each file, target and test that the page of rules names exists, and each rule names a test."""
+    known = {}
+    for number, line in enumerate(tree.text(RULES_PAGE) or [] if RULES_PAGE in tree.paths else [], 1):
+        cells = line.strip("|").split(" | ")
+        if not line.startswith("| ") or len(cells) != 4 or cells[3].strip() in ("test", "---"):
+            continue
+        for path in QUOTED.findall(cells[2]):
+            if path not in tree.paths:
+                yield Finding(RULES_PAGE, number, f"there is no file '{path}'")
+        folder = None
+        for quoted in QUOTED.findall(cells[3]):
+            if quoted.startswith("//"):
+                folder, target = quoted[2:].split(":")
+                if not has_target(tree, folder, target):
+                    yield Finding(RULES_PAGE, number, f"there is no target '{quoted}'")
+                continue
+            if folder not in known:
+                known[folder] = test_names(tree, folder)
+            if quoted not in known[folder]:
+                yield Finding(RULES_PAGE, number, f"there is no test '{quoted}' in '{folder}'")
+        if folder is None:
+            yield Finding(RULES_PAGE, number, f"'{cells[0].strip()}' names no test")
+
+
+RULES = (blanks, length, head_comment, machine_paths, postponed, suppressions, links, rules_page)
