@@ -106,6 +106,11 @@ const char *mbr_context_audit(mbr_context *context)
     return broken;
 }
 
+const char *mbr_context_state_name(uint32_t state)
+{
+    return state < mbr_context_table.count ? mbr_context_table.names[state] : NULL;
+}
+
 bool mbr_context_may_move(uint32_t from, uint32_t to)
 {
     return mbr_state_allows(&mbr_context_table, from, to);

@@ -9,9 +9,9 @@
  * context's lock. */
 const char *mbr_context_audit(mbr_context *context);
 
-bool mbr_context_may_move(uint32_t from, uint32_t to); /* MBR_CONTEXT_… */
-
-/* The states of a line, in the order of its table; NULL past the last. */
+/* The names of the states, in the order of their table; NULL past the last. */
+const char *mbr_context_state_name(uint32_t state); /* MBR_CONTEXT_… */
+bool mbr_context_may_move(uint32_t from, uint32_t to);
 const char *mbr_line_state_name(uint32_t state);
 bool mbr_line_may_move(uint32_t from, uint32_t to);
 

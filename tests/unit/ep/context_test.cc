@@ -1,6 +1,8 @@
 // A context's life: every edge of its states, its pins, what it takes in each state, its end.
 #include "tests/unit/ep/world.h"
 
+#include <fstream>
+
 using namespace ep_test;
 
 namespace
@@ -40,6 +42,58 @@ TEST(Context, LineTable_HasExactlyTheseEdges)
                 edges.count({mbr_line_state_name(from), mbr_line_state_name(to)}) == 1, allowed);
         }
     EXPECT_EQ(edges.size(), found);
+}
+
+// The rows `| state | successors … |` of the document under the header `| machine | goes to`.
+std::set<std::pair<std::string, std::string>> edges_in_document(
+    const std::string &machine, const std::vector<std::string> &states)
+{
+    std::ifstream document("docs/ordering.md");
+    EXPECT_TRUE(document.is_open());
+    std::set<std::pair<std::string, std::string>> edges;
+    std::string line;
+    bool inside = false;
+    while (std::getline(document, line)) {
+        if (line.rfind("| " + machine + " | goes to", 0) == 0)
+            inside = true;
+        else if (line.empty())
+            inside = false;
+        for (const std::string &from : states) {
+            std::string start = "| " + from + " | ";
+            if (!inside || line.rfind(start, 0) != 0)
+                continue;
+            std::string successors =
+                line.substr(start.size(), line.find(" |", start.size()) - start.size());
+            for (const std::string &to : states)
+                if (successors.find(to) != std::string::npos)
+                    edges.insert({from, to});
+        }
+    }
+    return edges;
+}
+
+TEST(Context, StateTablesInTheDocument_AreThoseOfTheCode)
+{
+    struct {
+        const char *machine;
+        const char *(*name)(uint32_t);
+        bool (*may_move)(uint32_t, uint32_t);
+    } const machines[] = {
+        {"context", mbr_context_state_name, mbr_context_may_move},
+        {"line", mbr_line_state_name, mbr_line_may_move},
+    };
+    for (const auto &machine : machines) {
+        std::vector<std::string> states;
+        for (uint32_t state = 0; machine.name(state) != nullptr; state++)
+            states.push_back(machine.name(state));
+        std::set<std::pair<std::string, std::string>> edges;
+        for (uint32_t from = 0; from < states.size(); from++)
+            for (uint32_t to = 0; to < states.size(); to++)
+                if (machine.may_move(from, to))
+                    edges.insert({states[from], states[to]});
+        EXPECT_FALSE(edges.empty());
+        EXPECT_EQ(edges, edges_in_document(machine.machine, states)) << machine.machine;
+    }
 }
 
 TEST(Context, BadTables_RefusedWithNothingMade)

@@ -300,12 +300,16 @@ TEST(CpuOrder, HostFunctionWaitingForItsOwnStream_RefusedInsteadOfADeadlock)
 TEST(CpuOrder, HostFunctionWaitingForAnotherStream_Waits)
 {
     Cpu ep(2);
+    Gate gate;
     mbr_native one = ep.stream(), two = ep.stream();
     ASSERT_EQ(MBR_OK, ep.line_open(1, one));
     ASSERT_EQ(MBR_OK, ep.signal(1));
+    ep.call(one, Gate::pass, &gate);
     ASSERT_EQ(MBR_OK, ep.signal(1));
     WaitInside inside = {&ep, 2, MBR_INTERNAL, MBR_INTERNAL};
     ep.call(two, WaitInside::run, &inside);
+    EXPECT_EQ(MBR_TIMED_OUT, mbr_cpu_synchronize(ep.cpu, two, now_ns() + 2000000, nullptr));
+    gate.open();
     ep.synchronize(two);
     EXPECT_EQ(MBR_OK, inside.late);
     EXPECT_EQ(MBR_OK, inside.early);

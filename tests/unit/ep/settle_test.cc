@@ -345,6 +345,27 @@ TEST(QueueDestroy, WhileACallIsInside_WaitsForIt)
     EXPECT_EQ(0, world.heap.live);
 }
 
+TEST(QueueDestroy, PinnedWhileACallIsInside_InUseWithoutWaiting)
+{
+    World world;
+    uint64_t id = world.attach(1);
+    EXPECT_EQ(MBR_OK, mbr_context_pin(world.context, nullptr));
+    Gate gate;
+    world.fake.finish_in_wait = true;
+    world.fake.before = [&](Slot slot, uint64_t) {
+        if (slot == kWait)
+            gate.wait();
+    };
+    std::thread inside(
+        [&] { EXPECT_EQ(MBR_OK, mbr_context_synchronize(world.context, id, kForever, nullptr)); });
+    gate.await_arrival();
+    EXPECT_EQ(MBR_IN_USE, mbr_context_destroy(world.context, nullptr));
+    gate.open();
+    inside.join();
+    world.fake.before = nullptr;
+    mbr_context_unpin(world.context);
+}
+
 TEST(QueueDestroy, EntryQueuedAgainByTheLastSettle_InUseAfterTheWait)
 {
     World world;
