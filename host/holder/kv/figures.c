@@ -81,8 +81,7 @@ mbr_status mbr_sequence_locate(const mbr_sequence *sequence, uint32_t group, uin
 #define OFFSET_MASK ((UINT64_C(1) << OFFSET_BITS) - 1)
 
 /* What follows `offset` in one span outside shared extents; empty if nothing does. */
-static mbr_byte_range private_in(
-    const mbr_kv_list *shared, mbr_byte_range touched, uint64_t offset)
+static mbr_byte_range private_in(const mbr_kv_list *shared, mbr_byte_range touched, uint64_t offset)
 {
     mbr_byte_range part = {mbr_max(touched.start, offset), touched.end};
     uint32_t index = mbr_kv_list_find(shared, part.start);

@@ -24,6 +24,12 @@ static uint32_t add_stream(mbr_stream_handle *all, uint32_t count, mbr_stream_ha
     return count + 1;
 }
 
+/* A detached stream has no work left: kv.h asks that of whoever detaches it. */
+static bool is_attached(const mbr_kv *kv, mbr_stream_handle stream)
+{
+    return mbr_ep_copy(kv->manager, stream, 0, 0, 0, NULL) == MBR_OK;
+}
+
 uint32_t mbr_sequence_streams(mbr_sequence *sequence, const mbr_stream_handle *streams,
     uint32_t stream_count, mbr_stream_handle all[MBR_KV_STREAM_LIMIT_COUNT])
 {
@@ -33,12 +39,13 @@ uint32_t mbr_sequence_streams(mbr_sequence *sequence, const mbr_stream_handle *s
     uint32_t reader_count = sequence->reader_count;
     memcpy(readers, sequence->readers, sizeof(readers));
     mbr_lock_drop(&kv->lock);
-    uint32_t count = add_stream(all, 0, sequence->stream);
+    uint32_t count = 0;
+    if (is_attached(kv, sequence->stream))
+        count = add_stream(all, count, sequence->stream);
     for (uint32_t i = 0; i < stream_count; i++)
         count = add_stream(all, count, streams[i]);
     for (uint32_t i = 0; i < reader_count; i++) {
-        /* A detached stream has no work left: kv.h asks that of whoever detaches it. */
-        if (mbr_ep_copy(kv->manager, readers[i], 0, 0, 0, NULL) == MBR_OK)
+        if (is_attached(kv, readers[i]))
             count = add_stream(all, count, readers[i]);
     }
     return count;
@@ -61,6 +68,9 @@ static mbr_status check_request(
     if (kv->mode == MBR_KV_EAGER_COPY && request->stream.value == 0)
         return mbr_fail(error, MBR_INVALID_ARGUMENT,
             "a sequence that grows by copying needs a stream to copy on; pass one");
+    if (prefix == NULL && request->prefix_tokens != 0)
+        return mbr_fail(error, MBR_INVALID_ARGUMENT,
+            "prefix_tokens is %lu and prefix NULL; give both or none", request->prefix_tokens);
     if (prefix == NULL)
         return MBR_OK;
     if (prefix->kv != kv)
@@ -128,13 +138,25 @@ static void release_new_ranges(mbr_sequence *sequence)
     }
 }
 
+/* Where nothing is committed nobody looks at the stream; a wrong one would be found when the
+ * sequence is to be destroyed, and keep it for ever. */
+static mbr_status check_stream(const mbr_sequence *sequence, mbr_error *error)
+{
+    mbr_range_release_request request = {MBR_SIZED(mbr_range_release_request),
+        .piece = {.range = sequence->groups[0].range}, .streams = &sequence->stream,
+        .stream_count = sequence->stream.value != 0};
+    mbr_range_decommit_result result = {MBR_SIZED(mbr_range_decommit_result)};
+    return mbr_range_decommit(sequence->kv->manager, &request, &result, error);
+}
+
 static mbr_status reserve_and_commit(
     mbr_sequence *sequence, const mbr_sequence_request *request, mbr_error *error)
 {
     mbr_kv *kv = sequence->kv;
     bool shares = request->prefix != NULL && request->prefix_tokens != 0;
     uint64_t first = shares ? request->prefix_tokens : 0;
-    /* What is parked where the prefix goes must be unmapped, what is parked behind it is adopted. */
+    /* What is parked where the prefix goes must be unmapped, what is parked behind it is adopted.
+     */
     bool plain = first > request->tokens / 2;
     mbr_status status = MBR_OK;
     for (uint32_t i = 0; i < kv->group_count && status == MBR_OK; i++) {
@@ -142,6 +164,8 @@ static mbr_status reserve_and_commit(
         uint64_t held = mbr_commit_live(&kv->groups[i].extents, first).first;
         sequence->groups[i].held_first = sequence->groups[i].readable_first = held;
     }
+    if (status == MBR_OK)
+        status = check_stream(sequence, error);
     if (status == MBR_OK && shares)
         status = mbr_sequence_attach(sequence, request->prefix, request->prefix_tokens, error);
     if (status == MBR_OK)

@@ -85,9 +85,9 @@ typedef struct mbr_kv_strides {
 typedef struct mbr_sequence_request {
     uint32_t struct_size;
     uint32_t reserved_0;
-    mbr_stream_handle stream;    /* copies and fills run on it; the sequence's own. It stays
-                                  * attached until its work is done and the sequence destroyed; 0:
-                                  * used by the host alone, nothing is copied */
+    mbr_stream_handle stream;    /* copies and fills run on it; the sequence's own. Attached until
+                                  * all its work is done. 0: used by the host alone, nothing is
+                                  * copied */
     uint64_t tokens;             /* committed at once: the prompt, prefix included */
     const mbr_kv_prefix *prefix; /* NULL: none */
     uint64_t prefix_tokens; /* how many of its tokens are equal; at most the prefix's and tokens.

@@ -227,6 +227,39 @@ TEST(KvQueue, Source_EndsAfterTheReadersStreamWasDetached_Ends)
     world.end(&prefix);
 }
 
+TEST(KvQueue, Sequence_OfAnotherEpsStreamOrAnUnknownOne_IsRefused)
+{
+    KvWorld world({kTwoGroups, "seq-major", 400, 0, 4096});
+    SmallQueue other(world, 8);
+    world.streams.push_back(other.stream);
+    world.streams.push_back({77});
+    auto before = world.read();
+    for (uint64_t tokens : {0, 10}) {
+        Tracked one;
+        EXPECT_EQ(MBR_INVALID_ARGUMENT, world.create(&one, tokens, nullptr, 0, 3));
+        EXPECT_EQ(MBR_UNKNOWN_OBJECT, world.create(&one, tokens, nullptr, 0, 4));
+    }
+    auto after = world.read();
+    EXPECT_EQ(0, std::memcmp(&before, &after, sizeof(before)));
+    world.streams.resize(3);
+}
+
+TEST(KvQueue, Sequence_WhoseStreamWasDetached_CanStillBeDestroyed)
+{
+    KvWorld world({kTwoGroups, "seq-major", 400, 0, 4096});
+    mbr_native native;
+    Tracked one;
+    world.streams.push_back({0});
+    ASSERT_EQ(MBR_OK, mbr_cpu_stream_create(world.cpu, &native, &world.error));
+    ASSERT_EQ(MBR_OK,
+        mbr_ep_attach_stream(world.manager, world.ep, native, &world.streams.back(), &world.error));
+    ASSERT_EQ(MBR_OK, world.create(&one, 200, nullptr, 0, 3));
+    ASSERT_EQ(MBR_OK, mbr_ep_detach_stream(world.manager, world.streams.back(), &world.error));
+    ASSERT_EQ(MBR_OK, mbr_cpu_stream_destroy(world.cpu, native, &world.error));
+    world.streams.pop_back();
+    EXPECT_EQ(MBR_OK, world.destroy(&one)) << world.error.text;
+}
+
 TEST(KvQueue, Source_HasAsManyReadersAsItKnows_FurtherSharersAreLeftToTheCaller)
 {
     KvWorld world({kTwoGroups, "seq-major", 400, 0, 4096});

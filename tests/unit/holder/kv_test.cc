@@ -447,6 +447,7 @@ TEST(Kv, Sequence_BadInput_IsRefusedAndNothingIsLeft)
     EXPECT_EQ(MBR_OUT_OF_RANGE, world.share(&source, 201, &prefix));
     ASSERT_EQ(MBR_OK, world.share(&source, 200, &prefix));
     EXPECT_EQ(MBR_OUT_OF_RANGE, world.create(&other, 401));
+    EXPECT_EQ(MBR_INVALID_ARGUMENT, world.create(&other, 100, nullptr, 50));
     EXPECT_EQ(MBR_OUT_OF_RANGE, world.create(&other, 300, &prefix, 201));
     EXPECT_EQ(MBR_OUT_OF_RANGE, world.create(&other, 100, &prefix, 150));
     {
