@@ -92,8 +92,9 @@ void mbr_arena_forget_holder(mbr_arena *arena, uint64_t holder_id);
  * slabs first. Returns the bytes given. */
 uint64_t mbr_arena_trim(mbr_arena *arena, uint64_t keep_bytes);
 void mbr_arena_set_keep(mbr_arena *arena, uint64_t keep_bytes);
-/* The end of the arena's lost context is confirmed from outside: its lost allocations are released.
- * Returns their bytes. */
+/* The end of the arena's lost context is confirmed from outside: its lost allocations are released,
+ * and every idle slab goes to the backing, which is told the same after this. Returns the bytes of
+ * the allocations. */
 uint64_t mbr_arena_confirm_lost(mbr_arena *arena);
 
 typedef struct mbr_arena_figures {

@@ -31,14 +31,13 @@ static mbr_status sum_slab_locked(const mbr_arena *arena, const mbr_slab *slab, 
 {
     uint32_t first = atomic_load_explicit(&slab->first_index, memory_order_relaxed);
     uint64_t bytes = atomic_load_explicit(&slab->block_bytes, memory_order_relaxed);
-    uint32_t here = 0, out = 0;
+    uint32_t here = 0;
     for (uint32_t i = 0; i < slab->carved_count; i++) {
         const mbr_record *record = mbr_table_record(arena->table, first + i);
         uint64_t word = mbr_record_word(record);
         uint32_t state = mbr_word_state(word);
         bool is_out = state != 0 && state != MBR_ALLOCATION_RELEASED;
         here += is_here(slab, i);
-        out += is_out;
         EQUAL("a record's slab", mbr_record_slab(record) == slab, 1);
         EQUAL("a record's address", mbr_record_address(record), slab->span.address + i * bytes);
         EQUAL("blocks that are here and out", is_here(slab, i) && is_out, 0);

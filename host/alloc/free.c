@@ -183,10 +183,11 @@ uint64_t mbr_arena_confirm_lost(mbr_arena *arena)
 {
     uint64_t released_bytes = 0;
     mbr_lock_take(&arena->lock);
+    mbr_caches_collect_locked(arena);
     for (mbr_slab *slab = arena->slabs; slab != NULL; slab = slab->all_next)
         released_bytes += confirm_slab_locked(arena, slab);
     mbr_lock_drop(&arena->lock);
-    mbr_slabs_shed(arena, UINT64_MAX);
+    mbr_slabs_shed(arena, 0);
     return released_bytes;
 }
 

@@ -153,7 +153,8 @@ mbr_status mbr_range_end(
     range->deferred.bytes = bytes;
     range->deferred.settle = settle_end;
     if (now || bytes == 0) { /* with nothing mapped there is nothing to wait for */
-        settle_end(&range->deferred, MBR_SETTLED_RELEASED);
+        bool lost = mbr_context_state(range->context) == MBR_CONTEXT_LOST;
+        settle_end(&range->deferred, lost ? MBR_SETTLED_LOST : MBR_SETTLED_RELEASED);
         return MBR_OK;
     }
     mbr_status status =

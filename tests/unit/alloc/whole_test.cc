@@ -1,0 +1,226 @@
+// Arenas over the real backing and the real context, on a mechanism that fails where a test says so
+// and keeps books of its own: what was tested on the fakes holds on the parts themselves.
+#include "tests/unit/backing/world.h"
+
+extern "C" {
+#include "host/alloc/arena.h"
+}
+
+#include <vector>
+
+namespace membrane
+{
+namespace
+{
+
+constexpr uint64_t kMiB = UINT64_C(1) << 20;
+
+class Whole : public World
+{
+  public:
+    explicit Whole(uint64_t limit = 256 * kMiB, uint64_t keep_bytes = 32 * kMiB)
+        : World(limit, keep_bytes)
+    {
+        EXPECT_EQ(MBR_OK, mbr_alloc_table_create(&heap.heap, &table, nullptr));
+        mbr_arena_options options = {table, backing, context, 3, keep_bytes, &heap.heap};
+        EXPECT_EQ(MBR_OK, mbr_arena_create(&options, &arena, nullptr));
+    }
+
+    ~Whole()
+    {
+        mbr_error error = {};
+        error.struct_size = sizeof(error);
+        fake.faults.clear();
+        EXPECT_EQ(MBR_OK, mbr_arena_destroy(arena, &error)) << error.text;
+        mbr_alloc_table_destroy(table);
+    }
+
+    mbr_status Alloc(uint64_t bytes, mbr_allocation_handle *handle, mbr_error *error = nullptr)
+    {
+        mbr_arena_request request = {kv, stream, bytes, 0, 0, 0, nullptr};
+        mbr_alloc_result result = {};
+        result.struct_size = sizeof(result);
+        mbr_status status = mbr_arena_alloc(arena, &request, &result, error);
+        *handle = result.allocation;
+        return status;
+    }
+
+    mbr_status Free(mbr_allocation_handle handle, bool now)
+    {
+        return mbr_alloc_free(table, handle, 0, now, nullptr, 0, nullptr);
+    }
+
+    void Settle()
+    {
+        while (mbr_context_reap(context, true) != 0)
+            ;
+    }
+
+    uint64_t ChargedHere()
+    {
+        mbr_arena_fold(arena);
+        return charged(kv);
+    }
+
+    // Every oracle: arena, backing, governor, and the mechanism's own books.
+    ::testing::AssertionResult Agree()
+    {
+        mbr_error error = {};
+        error.struct_size = sizeof(error);
+        if (mbr_arena_audit(arena, &error) != MBR_OK)
+            return ::testing::AssertionFailure() << error.text;
+        return agree();
+    }
+
+    // Several allocations, freed half at once and half through the queue. How many were refused.
+    int Work()
+    {
+        std::vector<mbr_allocation_handle> handles;
+        int refused = 0;
+        for (uint64_t bytes : {UINT64_C(100), UINT64_C(5000), 3 * kMiB, 65 * kMiB, UINT64_C(100)}) {
+            mbr_allocation_handle handle;
+            mbr_error error = {};
+            error.struct_size = sizeof(error);
+            mbr_status status = Alloc(bytes, &handle, &error);
+            if (status == MBR_OK) {
+                handles.push_back(handle);
+                continue;
+            }
+            refused++;
+            EXPECT_EQ(status, error.status);
+            EXPECT_NE('\0', error.text[0]);
+        }
+        EXPECT_TRUE(Agree());
+        for (size_t i = 0; i < handles.size(); i++)
+            EXPECT_EQ(MBR_OK, Free(handles[i], i % 2 == 0));
+        Settle();
+        mbr_arena_trim(arena, 0);
+        EXPECT_EQ(0u, ChargedHere());
+        EXPECT_TRUE(Agree());
+        return refused;
+    }
+
+    mbr_alloc_table *table = nullptr;
+    mbr_arena *arena = nullptr;
+};
+
+TEST(ArenaWhole, Work_OverVirtualMemory_LeavesNothingBehind)
+{
+    Whole whole;
+    for (int i = 0; i < 3; i++)
+        EXPECT_EQ(0, whole.Work());
+    EXPECT_GT(whole.fake.calls(Slot::kMap), 0u);
+}
+
+TEST(ArenaWhole, Work_OnAnAllocatorAlone_LeavesNothingBehind)
+{
+    Whole whole;
+    mbr_mechanism *mechanism =
+        const_cast<mbr_mechanism *>(mbr_port_mechanism(mbr_backing_port(whole.backing)));
+    mechanism->has_virtual = mechanism->has_shared = false;
+    for (int i = 0; i < 3; i++)
+        EXPECT_EQ(0, whole.Work());
+    EXPECT_EQ(0u, whole.fake.calls(Slot::kMap));
+    EXPECT_EQ(whole.fake.calls(Slot::kAllocate), whole.fake.calls(Slot::kRelease));
+}
+
+TEST(ArenaWhole, Pairs_InTheSteadyState_CallNoSlot)
+{
+    Whole whole;
+    auto pairs = [&] {
+        for (int i = 0; i < 100; i++)
+            for (uint64_t bytes : {UINT64_C(100), UINT64_C(70000), 3 * kMiB, 20 * kMiB}) {
+                mbr_allocation_handle handle;
+                EXPECT_EQ(MBR_OK, whole.Alloc(bytes, &handle));
+                EXPECT_EQ(MBR_OK, whole.Free(handle, true));
+            }
+    };
+    pairs();
+    uint64_t calls = whole.fake.all_calls();
+    pairs();
+    EXPECT_EQ(calls, whole.fake.all_calls());
+}
+
+TEST(ArenaWhole, Faults_EachSlotAtEachCall_LeaveTheBooksEqual)
+{
+    uint64_t met = 0;
+    for (int slot = 0; slot < static_cast<int>(Slot::kCount); slot++) {
+        uint64_t ordinals;
+        {
+            Whole whole;
+            whole.Work();
+            ordinals = whole.fake.calls(static_cast<Slot>(slot));
+        }
+        for (uint64_t ordinal = 1; ordinal <= ordinals; ordinal++)
+            for (bool sticky : {false, true}) {
+                SCOPED_TRACE(testing::Message() << slot << " " << ordinal << " " << sticky);
+                Whole whole;
+                whole.fake.faults.push_back({static_cast<Slot>(slot), ordinal, FaultKind::kRefuse,
+                    MBR_OUT_OF_MEMORY, sticky});
+                whole.Work();
+                met += whole.fake.faults_met() != 0;
+                whole.fake.faults.clear();
+                mbr_authority_sample(whole.authority, true); /* ends the limit of an exhaustion */
+                EXPECT_EQ(0, whole.Work()) << "the same work then succeeds";
+                whole.leaks = whole.kept().quarantined_count != 0 ||
+                    whole.kept().retained_bytes != 0; // an undo that failed
+            }
+    }
+    EXPECT_GT(met, 20u);
+}
+
+TEST(ArenaWhole, Frees_ThatWaitForALine_KeepTheirBlocksUntilItIsReached)
+{
+    Whole whole;
+    whole.line.automatic = false;
+    mbr_allocation_handle first, second;
+    ASSERT_EQ(MBR_OK, whole.Alloc(16 * kMiB, &first));
+    ASSERT_EQ(MBR_OK, whole.Free(first, false));
+    ASSERT_EQ(MBR_OK, whole.Alloc(16 * kMiB, &second));
+    whole.Settle();
+    EXPECT_EQ(2 * 16 * kMiB, whole.ChargedHere());
+    EXPECT_TRUE(whole.Agree());
+    whole.line.reached = UINT64_MAX;
+    whole.Settle();
+    EXPECT_EQ(16 * kMiB, whole.ChargedHere());
+    EXPECT_EQ(MBR_OK, whole.Free(second, true));
+    EXPECT_TRUE(whole.Agree());
+}
+
+TEST(ArenaWhole, Budget_FullOfQueuedReleases_IsReapedBeforeARefusal)
+{
+    Whole whole(96 * kMiB);
+    for (int i = 0; i < 20; i++) {
+        mbr_allocation_handle handle;
+        ASSERT_EQ(MBR_OK, whole.Alloc(i % 2 == 0 ? 40 * kMiB : 90 * kMiB, &handle)) << i;
+        EXPECT_EQ(MBR_OK, whole.Free(handle, false));
+    }
+    whole.Settle();
+    EXPECT_TRUE(whole.Agree());
+}
+
+TEST(ArenaWhole, Loss_OfTheDevice_KeepsTheChargeUntilTheEndIsConfirmed)
+{
+    Whole whole;
+    whole.line.automatic = false;
+    mbr_allocation_handle queued, live;
+    ASSERT_EQ(MBR_OK, whole.Alloc(3 * kMiB, &queued));
+    ASSERT_EQ(MBR_OK, whole.Alloc(65 * kMiB, &live));
+    ASSERT_EQ(MBR_OK, whole.Free(queued, false));
+    uint64_t charged = whole.ChargedHere(), calls = whole.fake.all_calls();
+    mbr_context_lose(whole.context);
+    EXPECT_EQ(MBR_OK, whole.Free(live, false));
+    mbr_arena_trim(whole.arena, 0);
+    EXPECT_EQ(charged, whole.ChargedHere());
+    EXPECT_EQ(calls, whole.fake.all_calls()) << "I12";
+    EXPECT_EQ(MBR_IN_USE, mbr_arena_destroy(whole.arena, nullptr));
+    EXPECT_EQ(charged, mbr_arena_confirm_lost(whole.arena));
+    EXPECT_EQ(0u, whole.ChargedHere());
+    mbr_backing_confirm_lost(whole.backing, whole.context);
+    EXPECT_EQ(calls, whole.fake.all_calls());
+    EXPECT_EQ(0u, whole.books().charged_bytes) << "refunded once";
+    whole.fake.forget_all();
+}
+
+} // namespace
+} // namespace membrane
