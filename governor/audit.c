@@ -26,7 +26,6 @@ static mbr_status check_not_negative(
 
 static mbr_status audit_holder(const mbr_holder *holder, const mbr_sums *sums, mbr_error *error)
 {
-    uint64_t folded = atomic_load_explicit(&holder->charged.folded_bytes, memory_order_relaxed);
     uint64_t leased = atomic_load_explicit(&holder->leased_bytes, memory_order_relaxed);
     uint64_t marked = atomic_load_explicit(&holder->quarantined_bytes, memory_order_relaxed) +
         atomic_load_explicit(&holder->retained_bytes, memory_order_relaxed);
@@ -38,8 +37,8 @@ static mbr_status audit_holder(const mbr_holder *holder, const mbr_sums *sums, m
     if (status == MBR_OK)
         status = check_not_negative(error, of, "mapped >= 0", sums->mapped);
     if (status == MBR_OK)
-        status = check(
-            error, of, "charged = folded + pending", sums->charged, folded + sums->pending_charged);
+        status = check(error, of, "charged = ever charged + moved - refunded", sums->charged,
+            sums->lifetime_charged);
     if (status == MBR_OK)
         status = check(error, of, "leased = granted + charged", leased,
             allowance ? sums->granted + sums->charged : 0);
@@ -49,46 +48,30 @@ static mbr_status audit_holder(const mbr_holder *holder, const mbr_sums *sums, m
     return status;
 }
 
-/* What the slots of all threads hold. */
-static void sum_slots(const mbr_authority *authority, uint64_t *credit, uint64_t *pending)
+static mbr_status audit_authority_locked(mbr_authority *authority, const mbr_books *books,
+    mbr_error *error) MBR_REQUIRES(&authority->lock)
 {
-    *credit = 0;
-    *pending = 0;
-    for (uint32_t i = 0; i <= MBR_SLOT_COUNT; i++) {
-        const mbr_slot *slot = &authority->slots[i];
-        uint64_t bytes = atomic_load_explicit(&slot->credit_bytes, memory_order_relaxed);
-        *credit += bytes == MBR_CREDIT_CLOSED ? 0 : bytes;
-        *pending += atomic_load_explicit(&slot->charged.bytes, memory_order_relaxed);
-    }
-}
-
-static mbr_status audit_authority_locked(mbr_authority *authority, uint64_t granted,
-    uint64_t charged, uint32_t holder_count, mbr_error *error) MBR_REQUIRES(&authority->lock)
-{
-    uint64_t folded = atomic_load_explicit(&authority->charged.folded_bytes, memory_order_relaxed);
+    mbr_slot_sums slots = mbr_slot_sums_read(authority);
     uint64_t limit = atomic_load_explicit(&authority->limit_bytes, memory_order_relaxed);
     uint64_t least = mbr_min(mbr_min(authority->set_limit_bytes, authority->measured_limit_bytes),
         mbr_min(authority->exhausted_limit_bytes, MBR_BYTES_LIMIT));
-    uint64_t credit, pending;
-    sum_slots(authority, &credit, &pending);
     const char *of = authority->name;
     mbr_status status = check(error, of, "claimed = credit + granted + charged",
-        mbr_claimed_locked(authority), credit + granted + charged);
+        mbr_claimed_locked(authority), slots.credit + books->granted + books->charged);
     if (status == MBR_OK)
-        status = check(error, of, "charged = folded + pending", charged, folded + pending);
+        status = check(error, of, "charged = sum over the holders", slots.charged, books->charged);
     if (status == MBR_OK)
         status = check(error, of, "limit = least of set, measured, exhausted", limit, least);
     if (status == MBR_OK)
-        status = check(
-            error, of, "holders = length of their list", authority->holder_count, holder_count);
+        status = check(error, of, "holders = length of their list", authority->holder_count,
+            books->holder_count);
     return status;
 }
 
 mbr_status mbr_authority_audit(mbr_authority *authority, mbr_error *error)
 {
     mbr_status status = MBR_OK;
-    uint64_t granted = 0, charged = 0;
-    uint32_t count = 0;
+    mbr_books books;
     const mbr_holder *holder;
     mbr_lock_take(&authority->governor->lock);
     DL_FOREACH(authority->holders, holder)
@@ -96,13 +79,11 @@ mbr_status mbr_authority_audit(mbr_authority *authority, mbr_error *error)
         mbr_sums sums = mbr_sums_read(holder);
         if (status == MBR_OK)
             status = audit_holder(holder, &sums, error);
-        granted += sums.granted;
-        charged += sums.charged;
-        count++;
     }
     if (status == MBR_OK) {
+        mbr_books_read_locked(authority, &books);
         mbr_lock_take(&authority->lock);
-        status = audit_authority_locked(authority, granted, charged, count, error);
+        status = audit_authority_locked(authority, &books, error);
         mbr_lock_drop(&authority->lock);
     }
     mbr_lock_drop(&authority->governor->lock);

@@ -38,48 +38,40 @@ static inline void subtract(place here, _Atomic uint64_t *counter, uint64_t byte
     add(here, counter, UINT64_C(0) - bytes);
 }
 
-/* ---- Peaks */
-void mbr_peak_raise(mbr_peak *peak, uint64_t bytes)
+/* ---- Charged bytes and their peaks */
+void mbr_total_raise(mbr_total *total, uint64_t bytes)
 {
-    uint64_t highest = atomic_load_explicit(&peak->highest_bytes, memory_order_relaxed);
+    uint64_t highest = atomic_load_explicit(&total->highest_bytes, memory_order_relaxed);
     while (bytes > highest &&
         !atomic_compare_exchange_weak_explicit(
-            &peak->highest_bytes, &highest, bytes, memory_order_relaxed, memory_order_relaxed)) {
+            &total->highest_bytes, &highest, bytes, memory_order_relaxed, memory_order_relaxed)) {
     }
 }
 
-static void fold(mbr_pending *pending, mbr_peak *peak)
+static void fold(mbr_total *total, uint64_t bytes, uint64_t highest)
 {
-    uint64_t bytes = atomic_load_explicit(&pending->bytes, memory_order_relaxed);
-    uint64_t highest = atomic_load_explicit(&pending->highest_bytes, memory_order_relaxed);
-    uint64_t before = atomic_fetch_add_explicit(&peak->folded_bytes, bytes, memory_order_relaxed);
-    mbr_peak_raise(peak, mbr_sum_shown(before + highest));
-    atomic_store_explicit(&pending->bytes, 0, memory_order_relaxed);
-    atomic_store_explicit(&pending->highest_bytes, 0, memory_order_relaxed);
+    uint64_t before = atomic_fetch_add_explicit(&total->folded_bytes, bytes, memory_order_release);
+    mbr_total_raise(total, mbr_sum_shown(before + highest));
 }
 
-static void fold_shared(mbr_peak *peak, uint64_t difference)
-{
-    uint64_t before =
-        atomic_fetch_add_explicit(&peak->folded_bytes, difference, memory_order_relaxed);
-    mbr_peak_raise(peak, mbr_sum_shown(before + difference));
-}
-
-/* Notes that `difference` more or fewer bytes are charged, in one of the two totals. */
-static inline void note_charged(
-    place here, mbr_pending *pending, mbr_peak *peak, uint64_t difference, uint64_t step)
+/* Adds to a total, `difference` modulo 2^64. A pending part is cleared before it is folded, so that
+ * a snapshot, which reads the folded part first, never counts it twice. */
+static inline void add_to_total(
+    place here, mbr_pending *pending, mbr_total *total, uint64_t difference, uint64_t step)
 {
     if (here.index == MBR_SLOT_SHARED) {
-        fold_shared(peak, difference);
+        fold(total, difference, difference);
         return;
     }
     uint64_t bytes = atomic_load_explicit(&pending->bytes, memory_order_relaxed) + difference;
-    atomic_store_explicit(&pending->bytes, bytes, memory_order_relaxed);
     uint64_t highest = atomic_load_explicit(&pending->highest_bytes, memory_order_relaxed);
     if ((int64_t)bytes > (int64_t)highest)
-        atomic_store_explicit(&pending->highest_bytes, bytes, memory_order_relaxed);
-    if (__builtin_expect(bytes + step > 2 * step, 0)) /* outside [-step, step] */
-        fold(pending, peak);
+        highest = bytes;
+    bool far = bytes + step > 2 * step; /* outside [-step, step] */
+    atomic_store_explicit(&pending->bytes, far ? 0 : bytes, memory_order_relaxed);
+    atomic_store_explicit(&pending->highest_bytes, far ? 0 : highest, memory_order_relaxed);
+    if (__builtin_expect(far, 0))
+        fold(total, bytes, highest);
 }
 
 /* `difference` more or fewer bytes charged to the holder, its authority's total unchanged. */
@@ -87,16 +79,15 @@ static inline void add_charged_to_holder(mbr_holder *holder, place here, uint64_
 {
     uint64_t step =
         atomic_load_explicit(&holder->authority->credit_cap_bytes, memory_order_relaxed);
-    add(here, &here.cell->charged, difference);
-    note_charged(here, &here.cell->pending_charged, &holder->charged, difference, step);
+    add_to_total(here, &here.cell->charged, &holder->charged, difference, step);
 }
 
 static inline void add_charged(mbr_holder *holder, place here, uint64_t difference)
 {
     mbr_authority *authority = holder->authority;
     uint64_t step = atomic_load_explicit(&authority->credit_cap_bytes, memory_order_relaxed);
-    add_charged_to_holder(holder, here, difference);
-    note_charged(here, &here.slot->charged, &authority->charged, difference, step);
+    add_to_total(here, &here.cell->charged, &holder->charged, difference, step);
+    add_to_total(here, &here.slot->charged, &authority->charged, difference, step);
 }
 
 /* ---- Claim and release */
@@ -181,8 +172,11 @@ void mbr_refund(mbr_holder *holder, uint64_t bytes)
  * authority's own total does not change. */
 static void transfer(mbr_holder *from, mbr_holder *to, uint64_t bytes)
 {
-    add_charged_to_holder(to, place_of(to), bytes);
-    add_charged_to_holder(from, place_of(from), UINT64_C(0) - bytes);
+    place there = place_of(to), here = place_of(from);
+    add_charged_to_holder(to, there, bytes);
+    add(there, &there.cell->moved, bytes);
+    add_charged_to_holder(from, here, UINT64_C(0) - bytes);
+    subtract(here, &here.cell->moved, bytes);
     if (has_allowance(from))
         atomic_fetch_sub_explicit(&from->leased_bytes, bytes, memory_order_release);
 }
@@ -218,6 +212,7 @@ void mbr_record_committed(mbr_holder *holder, uint64_t bytes)
     if (has_allowance(holder))
         atomic_fetch_add_explicit(&holder->leased_bytes, bytes, memory_order_relaxed);
     add_charged(holder, here, bytes);
+    add(here, &here.cell->moved, bytes);
 }
 
 /* ---- The mapped axis */

@@ -19,13 +19,14 @@
  * The end of a thread gives its credit back.
  *
  * Figures read while threads work are sums of cells that are being written: each stays in the
- * bounds that hold at every instant (none below 0, charged and granted never above claimed); all
- * are exact when threads are at rest, and claimed and granted once credit is collected.
+ * bounds that hold at every instant (none below 0, charged and granted never above claimed).
+ * Charged bytes are then right within what credit may be, 1/64 of the limit, and of an authority a
+ * transfer does not move them at all; the others may mix moments. With threads at rest all are
+ * exact, claimed and granted once credit is collected.
  *
  * A peak of charged bytes is exact while one thread books, whatever the amounts, and for any number
  * of threads on an authority whose limit has no credit. With several threads it may be off, either
- * way, by what their credit may be (together at most 1/64 of the limit); a snapshot never shows a
- * peak below the charged figure beside it.
+ * way, by what credit may be; a snapshot never shows a peak below the charged figure beside it.
  *
  * Every call is any-thread and, except create and destroy, allocates nothing. Destroy is the
  * caller's last call for that object. Pointers that are not said to be optional are not NULL. */

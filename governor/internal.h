@@ -27,23 +27,24 @@
 #define MBR_CREDIT_MAX_BYTES 16777216  /* of one thread */
 #define MBR_BYTES_LIMIT UINT64_C(0x7fffffffffffffff) /* of a limit and of what is claimed */
 
-/* One thread's share of a total of charged bytes, not yet folded into it. Its thread writes with
- * plain loads and stores. Equation at rest: total = folded + sum of pending. */
+/* One thread's part of a total of charged bytes that is not folded into it yet. Its thread writes
+ * with plain loads and stores. Equation at rest: charged = folded + sum of pending. */
 typedef struct mbr_pending {
-    _Atomic uint64_t bytes;         /* signed */
+    _Atomic uint64_t bytes;         /* signed; its size is at most the slot's credit cap */
     _Atomic uint64_t highest_bytes; /* since the last fold; at least 0 */
 } mbr_pending;
 
-/* A total that all threads share, and its highest value. A thread folds its pending part in when
- * that passes what its credit may be, so that a limit without credit has exact peaks; the shared
- * slot folds at once. With one thread the peak is exact, because its pending part keeps its own. */
-typedef struct mbr_peak {
+/* A total of charged bytes that all threads share, and its highest value. A thread folds its
+ * pending part in when that passes what its credit may be, so that a limit without credit has exact
+ * peaks; the shared slot folds at once. With one thread the peak is exact, because its pending part
+ * keeps its own. */
+typedef struct mbr_total {
     _Atomic uint64_t folded_bytes;
     _Atomic uint64_t highest_bytes;
-} mbr_peak;
+} mbr_total;
 
 /* One thread's place in an authority. credit_bytes is also taken back by others and changes by
- * compare and exchange, or under the lock while closed to its thread. */
+ * compare and exchange, or under the lock. */
 typedef struct mbr_slot {
     _Alignas(MBR_LINE_BYTES) _Atomic uint64_t credit_bytes; /* or MBR_CREDIT_CLOSED */
     _Atomic uint64_t grant_count;
@@ -51,12 +52,13 @@ typedef struct mbr_slot {
 } mbr_slot;
 
 /* One thread's part of one holder's books: differences modulo 2^64, right only when summed over
- * all slots, because a thread may refund what another one charged.
- * Equation of the sums: granted = granted_total - returned_total - charged_total. */
+ * all slots, because a thread may refund what another one charged. Equations of the sums:
+ *     granted = granted_total - returned_total - charged_total
+ *     charged = charged_total + moved - refunded_total */
 typedef struct mbr_cell {
-    _Alignas(MBR_LINE_BYTES) _Atomic uint64_t charged;
+    _Alignas(MBR_LINE_BYTES) mbr_pending charged;
     _Atomic uint64_t mapped;
-    mbr_pending pending_charged;    /* of charged */
+    _Atomic uint64_t moved;         /* charged otherwise: committed, transferred in less out */
     _Atomic uint64_t granted_total; /* over the lifetime, like the next three */
     _Atomic uint64_t returned_total;
     _Atomic uint64_t charged_total; /* out of grants only */
@@ -82,7 +84,7 @@ struct mbr_holder {
     uint32_t role;
     char name[MBR_NAME_BYTES];
 
-    _Alignas(MBR_LINE_BYTES) mbr_peak charged;
+    _Alignas(MBR_LINE_BYTES) mbr_total charged;
     _Atomic uint64_t leased_bytes; /* granted + charged; kept for a holder with an allowance only */
     _Atomic uint64_t quarantined_bytes;
     _Atomic uint64_t retained_bytes;
@@ -99,7 +101,7 @@ struct mbr_authority {
 
     /* Shared by the threads that go past their credit. */
     _Alignas(MBR_LINE_BYTES) _Atomic int64_t room_bytes; /* limit - claimed; negative: over */
-    mbr_peak charged;
+    mbr_total charged;
 
     _Alignas(MBR_LINE_BYTES) mbr_lock lock;
     uint64_t set_limit_bytes;       /* lock; UINT64_MAX: none */
@@ -183,27 +185,35 @@ uint64_t mbr_claimed_locked(const mbr_authority *authority) MBR_REQUIRES(&author
 void mbr_limit_apply_locked(mbr_authority *authority) MBR_REQUIRES(&authority->lock);
 
 /* ---- snapshot.c */
-/* One holder's cells summed, modulo 2^64. */
+/* One holder's cells summed, modulo 2^64. charged is off by no more than the pending parts are
+ * while threads write; the others may mix moments. */
 typedef struct mbr_sums {
     uint64_t granted, charged, mapped, refunded_total;
-    uint64_t pending_charged;
-    uint64_t highest_pending; /* of one slot */
+    uint64_t highest_charged;  /* since the pending parts were folded last */
+    uint64_t lifetime_charged; /* charged, by the other equation */
 } mbr_sums;
 
-/* An authority's holders summed: raw sums, and the marks. */
+/* An authority's holders summed, modulo 2^64, and their marks. */
 typedef struct mbr_books {
-    mbr_sums sums;
+    uint64_t granted, charged, mapped, refunded_total;
     uint64_t cached; /* of charged: of holders of the role cache */
     uint64_t quarantined;
     uint64_t retained;
+    uint32_t holder_count;
 } mbr_books;
 
+/* An authority's slots summed, modulo 2^64. charged as in mbr_sums. */
+typedef struct mbr_slot_sums {
+    uint64_t charged, highest_charged, credit, grant_count;
+} mbr_slot_sums;
+
 mbr_sums mbr_sums_read(const mbr_holder *holder);
+mbr_slot_sums mbr_slot_sums_read(const mbr_authority *authority);
 /* A sum that threads at work may have torn: what looks negative is 0. */
 uint64_t mbr_sum_shown(uint64_t sum);
 void mbr_books_read_locked(const mbr_authority *authority, mbr_books *books)
     MBR_REQUIRES(&authority->governor->lock);
-void mbr_peak_raise(mbr_peak *peak, uint64_t bytes);
+void mbr_total_raise(mbr_total *total, uint64_t bytes);
 
 /* ---- refusal.c */
 /* The last word, under the lock and with all credit taken back: claims the bytes, or counts the

@@ -50,13 +50,9 @@ mbr_status mbr_authority_set_limit(
     return MBR_OK;
 }
 
-static uint64_t charged_now(mbr_authority *authority)
+static uint64_t charged_now(const mbr_authority *authority)
 {
-    mbr_books books;
-    mbr_lock_take(&authority->governor->lock);
-    mbr_books_read_locked(authority, &books);
-    mbr_lock_drop(&authority->governor->lock);
-    return mbr_sum_shown(books.sums.charged);
+    return mbr_sum_shown(mbr_slot_sums_read(authority).charged);
 }
 
 /* What may be claimed in all: what is owned already and what is free, less the margin. */

@@ -136,12 +136,12 @@ static void fill_refusal(mbr_holder *holder, const decision *made, mbr_refusal *
     full->available_bytes = made->available_bytes;
     full->limit_bytes = made->limit_bytes;
     full->device_free_bytes = made->device_free_bytes;
-    full->granted_bytes = mbr_sum_shown(books.sums.granted);
-    full->charged_bytes = mbr_sum_shown(books.sums.charged);
+    full->granted_bytes = mbr_sum_shown(books.granted);
+    full->charged_bytes = mbr_sum_shown(books.charged);
     full->cached_bytes = mbr_sum_shown(books.cached);
     full->quarantined_bytes = books.quarantined;
     full->deferred_bytes = MBR_UNKNOWN_BYTES; /* the host knows its release queues */
-    full->retry_after_ns = advise_locked(authority, holder, full, books.sums.refunded_total);
+    full->retry_after_ns = advise_locked(authority, holder, full, books.refunded_total);
     mbr_lock_drop(&authority->governor->lock);
 }
 

@@ -1,9 +1,11 @@
-/* Responsible for the figures that others see: sums over the cells of holders, brought into the
- * structs of budget.h. Never changes a book; it raises peaks that it has seen.
+/* Responsible for the figures that others see: sums over the cells of holders and the slots of
+ * threads, brought into the structs of budget.h. Never changes a book; it raises peaks that it has
+ * seen.
  *
- * Cells are read while their threads write, so a sum may mix moments. What is shown is brought into
- * the bounds that hold at every instant: nothing below 0, charged not above claimed, and granted
- * the rest of claimed. With threads at rest every figure is exact. */
+ * Cells are read while their threads write, so a sum may mix moments. The charged totals are read
+ * as folded part, then pending parts: what that misses or mixes is no more than pending parts are.
+ * What is shown is brought into the bounds that hold at every instant: nothing below 0, charged not
+ * above claimed, granted the rest of claimed. With threads at rest every figure is exact. */
 #include "governor/internal.h"
 
 #include "abi/base/checked.h"
@@ -11,27 +13,57 @@
 #include <string.h>
 #include <utlist.h>
 
-static void sum_cell(mbr_sums *sums, const mbr_cell *cell)
+static uint64_t load(const _Atomic uint64_t *word)
 {
-    sums->granted += atomic_load_explicit(&cell->granted_total, memory_order_relaxed) -
-        atomic_load_explicit(&cell->returned_total, memory_order_relaxed) -
-        atomic_load_explicit(&cell->charged_total, memory_order_relaxed);
-    sums->charged += atomic_load_explicit(&cell->charged, memory_order_relaxed);
-    sums->mapped += atomic_load_explicit(&cell->mapped, memory_order_relaxed);
-    sums->refunded_total += atomic_load_explicit(&cell->refunded_total, memory_order_relaxed);
-    const mbr_pending *pending = &cell->pending_charged;
-    sums->pending_charged += atomic_load_explicit(&pending->bytes, memory_order_relaxed);
-    sums->highest_pending = mbr_max(
-        sums->highest_pending, atomic_load_explicit(&pending->highest_bytes, memory_order_relaxed));
+    return atomic_load_explicit(word, memory_order_relaxed);
+}
+
+/* Adds one pending part to a total whose folded part is in *sum and *highest already. */
+static void add_pending(
+    const mbr_pending *pending, uint64_t folded, uint64_t *sum, uint64_t *highest)
+{
+    *sum += load(&pending->bytes);
+    *highest = folded + mbr_max(*highest - folded, load(&pending->highest_bytes));
+}
+
+static void add_cell(mbr_sums *sums, const mbr_cell *cell, uint64_t folded)
+{
+    uint64_t charged_total = load(&cell->charged_total);
+    uint64_t refunded_total = load(&cell->refunded_total);
+    add_pending(&cell->charged, folded, &sums->charged, &sums->highest_charged);
+    sums->granted += load(&cell->granted_total) - load(&cell->returned_total) - charged_total;
+    sums->lifetime_charged += charged_total + load(&cell->moved) - refunded_total;
+    sums->refunded_total += refunded_total;
+    sums->mapped += load(&cell->mapped);
 }
 
 mbr_sums mbr_sums_read(const mbr_holder *holder)
 {
-    mbr_sums sums = {0};
+    uint64_t folded = atomic_load_explicit(&holder->charged.folded_bytes, memory_order_acquire);
+    mbr_sums sums = {.charged = folded, .highest_charged = folded};
     uint32_t used = mbr_slot_used_count();
     for (uint32_t i = 0; i < used; i++)
-        sum_cell(&sums, &holder->cells[i]);
-    sum_cell(&sums, &holder->cells[MBR_SLOT_SHARED]);
+        add_cell(&sums, &holder->cells[i], folded);
+    add_cell(&sums, &holder->cells[MBR_SLOT_SHARED], folded);
+    return sums;
+}
+
+static void add_slot(mbr_slot_sums *sums, const mbr_slot *slot, uint64_t folded)
+{
+    uint64_t credit = load(&slot->credit_bytes);
+    add_pending(&slot->charged, folded, &sums->charged, &sums->highest_charged);
+    sums->credit += credit == MBR_CREDIT_CLOSED ? 0 : credit;
+    sums->grant_count += load(&slot->grant_count);
+}
+
+mbr_slot_sums mbr_slot_sums_read(const mbr_authority *authority)
+{
+    uint64_t folded = atomic_load_explicit(&authority->charged.folded_bytes, memory_order_acquire);
+    mbr_slot_sums sums = {.charged = folded, .highest_charged = folded};
+    uint32_t used = mbr_slot_used_count();
+    for (uint32_t i = 0; i < used; i++)
+        add_slot(&sums, &authority->slots[i], folded);
+    add_slot(&sums, &authority->slots[MBR_SLOT_SHARED], folded);
     return sums;
 }
 
@@ -47,47 +79,31 @@ void mbr_books_read_locked(const mbr_authority *authority, mbr_books *books)
     DL_FOREACH(authority->holders, holder)
     {
         mbr_sums sums = mbr_sums_read(holder);
-        books->sums.granted += sums.granted;
-        books->sums.charged += sums.charged;
-        books->sums.mapped += sums.mapped;
-        books->sums.refunded_total += sums.refunded_total;
-        books->quarantined +=
-            atomic_load_explicit(&holder->quarantined_bytes, memory_order_relaxed);
-        books->retained += atomic_load_explicit(&holder->retained_bytes, memory_order_relaxed);
+        books->granted += sums.granted;
+        books->charged += sums.charged;
+        books->mapped += sums.mapped;
+        books->refunded_total += sums.refunded_total;
+        books->quarantined += load(&holder->quarantined_bytes);
+        books->retained += load(&holder->retained_bytes);
         if (holder->role == MBR_ROLE_CACHE)
             books->cached += sums.charged;
+        books->holder_count++;
     }
 }
 
-/* What the slots of all threads say together. */
-static void read_slots(const mbr_authority *authority, uint64_t *grant_count, uint64_t *highest)
+/* The highest value: as folded, with the pending part that rose highest since, and now. */
+static uint64_t read_peak(mbr_total *total, uint64_t highest_sum, uint64_t now_bytes)
 {
-    const mbr_slot *shared = &authority->slots[MBR_SLOT_SHARED];
-    *grant_count = atomic_load_explicit(&shared->grant_count, memory_order_relaxed);
-    *highest = 0;
-    uint32_t used = mbr_slot_used_count();
-    for (uint32_t i = 0; i < used; i++) {
-        const mbr_slot *slot = &authority->slots[i];
-        *grant_count += atomic_load_explicit(&slot->grant_count, memory_order_relaxed);
-        *highest = mbr_max(
-            *highest, atomic_load_explicit(&slot->charged.highest_bytes, memory_order_relaxed));
-    }
-}
-
-/* The highest value: as folded, of the one pending part that rose highest since, and now. */
-static uint64_t read_peak(mbr_peak *peak, uint64_t highest_pending, uint64_t now_bytes)
-{
-    uint64_t folded = atomic_load_explicit(&peak->folded_bytes, memory_order_relaxed);
-    mbr_peak_raise(peak, mbr_sum_shown(folded + highest_pending));
-    mbr_peak_raise(peak, now_bytes);
-    return atomic_load_explicit(&peak->highest_bytes, memory_order_relaxed);
+    mbr_total_raise(total, mbr_sum_shown(highest_sum));
+    mbr_total_raise(total, now_bytes);
+    return load(&total->highest_bytes);
 }
 
 /* The figures that change together, under the authority's lock. */
 static void fill_limits(mbr_authority *authority, mbr_authority_figures *full)
 {
     mbr_lock_take(&authority->lock);
-    full->limit_bytes = atomic_load_explicit(&authority->limit_bytes, memory_order_relaxed);
+    full->limit_bytes = load(&authority->limit_bytes);
     full->set_limit_bytes = authority->set_limit_bytes;
     full->claimed_bytes = mbr_claimed_locked(authority);
     full->revision = authority->revision;
@@ -108,18 +124,19 @@ void mbr_authority_figures_read(mbr_authority *authority, mbr_authority_figures 
     mbr_lock_take(&authority->governor->lock);
     mbr_books_read_locked(authority, &books);
     full.holder_count = authority->holder_count;
-    fill_limits(authority, &full);
     mbr_lock_drop(&authority->governor->lock);
-    full.charged_bytes = mbr_min(mbr_sum_shown(books.sums.charged), full.claimed_bytes);
+    mbr_slot_sums slots = mbr_slot_sums_read(authority);
+    fill_limits(authority, &full);
+    full.charged_bytes = mbr_min(mbr_sum_shown(slots.charged), full.claimed_bytes);
     full.granted_bytes = full.claimed_bytes - full.charged_bytes;
-    full.mapped_bytes = mbr_sum_shown(books.sums.mapped);
+    full.mapped_bytes = mbr_sum_shown(books.mapped);
     full.quarantined_bytes = books.quarantined;
     full.retained_bytes = books.retained;
-    uint64_t highest_pending;
-    read_slots(authority, &full.grant_count, &highest_pending);
-    full.peak_charged_bytes = read_peak(&authority->charged, highest_pending, full.charged_bytes);
-    full.refusal_count = atomic_load_explicit(&authority->refusal_count, memory_order_relaxed);
-    full.violation_count = atomic_load_explicit(&authority->violation_count, memory_order_relaxed);
+    full.peak_charged_bytes =
+        read_peak(&authority->charged, slots.highest_charged, full.charged_bytes);
+    full.grant_count = slots.grant_count;
+    full.refusal_count = load(&authority->refusal_count);
+    full.violation_count = load(&authority->violation_count);
     mbr_governor_answer(figures, &full, sizeof(full));
 }
 
@@ -137,9 +154,9 @@ static void fill_holder(mbr_holder *holder, uint64_t claimed, mbr_holder_figures
     full.mapped_bytes = mbr_sum_shown(sums.mapped);
     if (full.charged_bytes > holder->allowance_bytes)
         full.oversubscribed_bytes = full.charged_bytes - holder->allowance_bytes;
-    full.quarantined_bytes = atomic_load_explicit(&holder->quarantined_bytes, memory_order_relaxed);
-    full.retained_bytes = atomic_load_explicit(&holder->retained_bytes, memory_order_relaxed);
-    full.peak_charged_bytes = read_peak(&holder->charged, sums.highest_pending, full.charged_bytes);
+    full.quarantined_bytes = load(&holder->quarantined_bytes);
+    full.retained_bytes = load(&holder->retained_bytes);
+    full.peak_charged_bytes = read_peak(&holder->charged, sums.highest_charged, full.charged_bytes);
     mbr_governor_answer(figures, &full, sizeof(full));
 }
 

@@ -116,6 +116,7 @@ TEST(Books_Life, UnmapAndDestroyOutcomes_RefundEachAxisAlone)
     End(authority, kv, cache);
 }
 
+// S60: exactly the limit and one byte more.
 TEST(Books_Grant, ExactlyTheLimitAndOneByteMore_GrantedThenRefused)
 {
     for (uint64_t limit : {UINT64_C(1), UINT64_C(1000), 16 * kMiB, kGiB + 1, 80 * kGiB}) {
@@ -166,6 +167,7 @@ TEST(Books_Grant, FilledByAnyAmount_RefusedOnlyWhenNothingFits)
     }
 }
 
+// pytorch#173049: everything that the message needs.
 TEST(Books_Grant, Refused_FiguresOfTheAuthority)
 {
     World world;
@@ -222,6 +224,7 @@ TEST(Books_Grant, RefusalOfAnOlderCaller_WritesItsSizeOnly)
     End(authority, holder);
 }
 
+// S83: larger than the capacity is refused at once and for good.
 TEST(Books_Grant, LargerThanTheLimit_RefusedForCapacityWhateverIsFree)
 {
     for (uint64_t allowance : {MBR_NO_ALLOWANCE, UINT64_C(5)}) {
@@ -243,6 +246,7 @@ TEST(Books_Grant, LargerThanTheLimit_RefusedForCapacityWhateverIsFree)
     }
 }
 
+// S60 to S65: a sum that wraps 2^64.
 TEST(Books_Grant, SumsThatWrap_AreRefused)
 {
     constexpr uint64_t kLargest = (UINT64_C(1) << 63) - 1;
@@ -381,6 +385,7 @@ TEST(Books_Allowance, TryTransferPastIt_RefusedAndNothingMoves)
 }
 
 // ---- Committed
+// S60 to S65: bytes that were taken already.
 TEST(Books_Committed, PastTheLimit_ShownAsOverAndNothingGrantedUntilBelow)
 {
     for (uint64_t limit : {UINT64_C(100), kGiB}) {

@@ -10,12 +10,13 @@ void corrupt(mbr_holder *holder, int word, int64_t difference)
     mbr_cell *cell = &holder->cells[index];
     mbr_slot *slot = &authority->slots[index];
     _Atomic uint64_t *words[CORRUPT_COUNT] = {
-        [CORRUPT_CELL_CHARGED] = &cell->charged,
+        [CORRUPT_CELL_MOVED] = &cell->moved,
         [CORRUPT_CELL_MAPPED] = &cell->mapped,
         [CORRUPT_CELL_GRANTED_TOTAL] = &cell->granted_total,
         [CORRUPT_CELL_RETURNED_TOTAL] = &cell->returned_total,
         [CORRUPT_CELL_CHARGED_TOTAL] = &cell->charged_total,
-        [CORRUPT_CELL_PENDING] = &cell->pending_charged.bytes,
+        [CORRUPT_CELL_REFUNDED_TOTAL] = &cell->refunded_total,
+        [CORRUPT_CELL_PENDING] = &cell->charged.bytes,
         [CORRUPT_HOLDER_FOLDED] = &holder->charged.folded_bytes,
         [CORRUPT_HOLDER_LEASED] = &holder->leased_bytes,
         [CORRUPT_HOLDER_RETAINED] = &holder->retained_bytes,

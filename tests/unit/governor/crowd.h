@@ -78,7 +78,9 @@ inline void ExpectSane(mbr_authority *authority, uint64_t most_mapped)
     mbr_authority_figures figures = Figures(authority);
     EXPECT_LE(figures.charged_bytes, figures.claimed_bytes);
     EXPECT_EQ(figures.granted_bytes, figures.claimed_bytes - figures.charged_bytes);
+    uint64_t credit = figures.limit_bytes < 16 * kMiB ? 0 : figures.limit_bytes / 64;
     EXPECT_GE(figures.peak_charged_bytes, figures.charged_bytes);
+    EXPECT_LE(figures.peak_charged_bytes, figures.limit_bytes + credit);
     EXPECT_LE(figures.mapped_bytes, most_mapped);
     EXPECT_LE(figures.claimed_bytes, figures.limit_bytes);
     EXPECT_EQ(figures.over_bytes, 0u);
@@ -93,6 +95,7 @@ inline void ExpectSane(mbr_authority *authority, uint64_t most_mapped)
         EXPECT_LE(lines[i].granted_bytes, figures.limit_bytes);
         EXPECT_LE(lines[i].mapped_bytes, most_mapped);
         EXPECT_GE(lines[i].peak_charged_bytes, lines[i].charged_bytes);
+        EXPECT_LE(lines[i].peak_charged_bytes, figures.limit_bytes + credit);
     }
 }
 

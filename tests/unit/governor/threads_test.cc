@@ -228,6 +228,59 @@ TEST(Threads_Snapshot, BytesThatChangeThreadsAndHolders_NeverShownNegative)
     End(authority, kv, cache);
 }
 
+// Large amounts are folded at once; a look in that moment must not see them twice.
+TEST(Threads_Snapshot, PeakOfLargeAmounts_NeverAboveWhatThereIs)
+{
+    for (uint64_t limit : {8 * kMiB, 8 * kGiB}) {
+        World world;
+        mbr_authority *authority = world.Authority(limit);
+        mbr_holder *holder = world.Holder(authority);
+        mbr_record_committed(holder, limit / 8 * 7);
+        {
+            Observer observer([&] { ExpectSane(authority, 0); });
+            RunThreads(2, [&](int) {
+                for (int i = 0; i < 500000; i++) {
+                    EXPECT_EQ(mbr_grant(holder, limit / 16, nullptr), MBR_OK);
+                    mbr_charge(holder, limit / 16);
+                    mbr_refund(holder, limit / 16);
+                }
+            });
+        }
+        mbr_refund(holder, limit / 8 * 7);
+        End(authority, holder);
+    }
+}
+
+// A bill that moves is no second one: the authority's own figures stand still.
+TEST(Threads_Snapshot, LargeTransfers_NeverSeenTwiceOrNotAtAll)
+{
+    World world;
+    mbr_authority *authority = world.Authority(kGiB);
+    mbr_holder *a = world.Holder(authority);
+    mbr_holder *b = world.Holder(authority);
+    for (mbr_holder *holder : {a, b}) {
+        ASSERT_EQ(mbr_grant(holder, 100 * kMiB, nullptr), MBR_OK);
+        mbr_charge(holder, 100 * kMiB);
+    }
+    {
+        Observer observer([&] {
+            mbr_authority_figures figures = Figures(authority);
+            EXPECT_EQ(figures.charged_bytes, 200 * kMiB);
+            EXPECT_EQ(figures.peak_charged_bytes, 200 * kMiB);
+        });
+        RunThreads(2, [&](int index) {
+            mbr_holder *from = index == 0 ? a : b, *to = index == 0 ? b : a;
+            for (int i = 0; i < 200000; i++) {
+                mbr_transfer(from, to, 50 * kMiB);
+                mbr_transfer(to, from, 50 * kMiB);
+            }
+        });
+    }
+    mbr_refund(a, 100 * kMiB);
+    mbr_refund(b, 100 * kMiB);
+    End(authority, a, b);
+}
+
 TEST(Threads_Snapshot, PeakOfManyThreads_WithinWhatTheirCreditMayBe)
 {
     for (uint64_t limit : {4 * kMiB, 64 * kMiB, 80 * kGiB}) {
