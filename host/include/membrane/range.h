@@ -69,7 +69,8 @@ typedef struct mbr_range_grow_request {
         piece_count; /* ranges of one mechanism; parts that are committed already cost nothing */
     uint32_t reserved_0;
     /* Called when everything is ready and before it counts, with no lock held. MBR_OK publishes;
-     * any other status undoes the growth and is returned. May be NULL. */
+     * any other status undoes the growth and is returned. It must not call this manager, whose
+     * ranges are being edited. May be NULL. */
     mbr_status (*publish)(void *context);
     void *publish_context;
     mbr_refusal *refusal; /* may be NULL */
