@@ -174,7 +174,7 @@ void mbr_range_slots(
 /* Under the lock. */
 void mbr_range_set_slot(mbr_range *range, uint64_t index, mbr_slot_state state);
 void mbr_range_update_committed_end(mbr_range *range);
-void mbr_range_await_editor(mbr_range *range);
+void mbr_range_await_editor(mbr_backing *backing, mbr_range *range) MBR_REQUIRES(&backing->lock);
 void mbr_range_begin_edit(mbr_range *range, const void *editor);
 void mbr_range_end_edit(mbr_range *range);
 void mbr_range_cache(mbr_range *range);   /* into the cache's lists */

@@ -33,12 +33,13 @@ static bool all_free(const mbr_plan *plan)
 }
 
 /* All or none under one lock, so that two plans never wait for each other. */
-static mbr_status mark_ranges_locked(mbr_plan *plan, mbr_error *error)
+static mbr_status mark_ranges_locked(mbr_plan *plan, mbr_backing *backing, mbr_error *error)
+    MBR_REQUIRES(&backing->lock)
 {
     while (!all_free(plan))
-        mbr_condition_wait(&plan->backing->edited, &plan->backing->lock, UINT64_MAX);
+        mbr_condition_wait(&backing->edited, &backing->lock, UINT64_MAX);
     for (uint32_t i = 0; i < plan->part_count; i++) {
-        mbr_status status = check_part(plan->backing, &plan->parts[i], error);
+        mbr_status status = check_part(backing, &plan->parts[i], error);
         if (status != MBR_OK)
             return status;
     }
@@ -207,7 +208,7 @@ mbr_status mbr_plan_make(mbr_plan *plan, mbr_backing *backing, const mbr_range_p
     plan->items = plan->inline_items;
     plan->item_count = plan->item_capacity = 0;
     mbr_lock_take(&backing->lock);
-    mbr_status status = mark_ranges_locked(plan, error);
+    mbr_status status = mark_ranges_locked(plan, backing, error);
     mbr_lock_drop(&backing->lock);
     if (status != MBR_OK)
         return status;

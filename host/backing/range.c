@@ -92,10 +92,10 @@ void mbr_range_update_committed_end(mbr_range *range)
 /* ---- The editor's mark
  * ------------------------------------------------------------------------------- */
 
-void mbr_range_await_editor(mbr_range *range)
+void mbr_range_await_editor(mbr_backing *backing, mbr_range *range)
 {
     while (range->editor != NULL)
-        mbr_condition_wait(&range->backing->edited, &range->backing->lock, UINT64_MAX);
+        mbr_condition_wait(&backing->edited, &backing->lock, UINT64_MAX);
 }
 
 void mbr_range_begin_edit(mbr_range *range, const void *editor)

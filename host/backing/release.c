@@ -76,7 +76,7 @@ static void end_released(mbr_range *range)
 {
     mbr_backing *backing = range->backing;
     mbr_lock_take(&backing->lock);
-    mbr_range_await_editor(range);
+    mbr_range_await_editor(backing, range);
     mbr_range_begin_edit(range, range);
     park_slots_locked(range);
     mbr_lock_drop(&backing->lock);
@@ -93,7 +93,7 @@ static void end_retained(mbr_range *range)
 {
     mbr_backing *backing = range->backing;
     mbr_lock_take(&backing->lock);
-    mbr_range_await_editor(range);
+    mbr_range_await_editor(backing, range);
     mbr_range_begin_edit(range, range);
     for (uint64_t i = 0; i < range->slot_count; i++) {
         mbr_slot *slot = &range->slots[i];
@@ -143,7 +143,7 @@ mbr_status mbr_range_end(
 {
     mbr_backing *backing = range->backing;
     mbr_lock_take(&backing->lock);
-    mbr_range_await_editor(range);
+    mbr_range_await_editor(backing, range);
     bool ended = range->ended;
     range->ended = true;
     uint64_t bytes = range->committed_bytes + range->alias_bytes;
@@ -184,7 +184,7 @@ static void unmap_leaving(mbr_leave *leave)
 {
     mbr_range *range = leave->range;
     mbr_lock_take(&range->backing->lock);
-    mbr_range_await_editor(range);
+    mbr_range_await_editor(range->backing, range);
     mbr_range_begin_edit(range, leave);
     mbr_lock_drop(&range->backing->lock);
     for (uint64_t i = leave->first; i < leave->end; i++) {
@@ -277,7 +277,7 @@ static mbr_status mark_part(mbr_range *range, uint64_t offset, uint64_t bytes, m
 {
     mbr_backing *backing = range->backing;
     mbr_lock_take(&backing->lock);
-    mbr_range_await_editor(range);
+    mbr_range_await_editor(backing, range);
     uint64_t end;
     mbr_status status = MBR_OK;
     if (range->ended)
