@@ -171,6 +171,34 @@ TEST(KvQueue, EagerCopy_QueueIsFull_OwesTheOldOneAndFreesItLater)
     EXPECT_EQ(MBR_OK, mbr_kv_destroy(kv, &world.error));
 }
 
+/* The window takes the extent in which the second fragment begins; the first one ends in it. While
+ * the stream holds it back the append is refused, afterwards it works. */
+TEST(KvQueue, Append_NeedsAnExtentThatIsStillLeaving_IsBusyUntilItIsBack)
+{
+    KvWorld world(
+        {"layers=1,heads=1,dim=64,bytes=2,planes=2,window=16", "seq-major", 100, 0, 4096});
+    Tracked one;
+    ASSERT_EQ(MBR_OK, world.create(&one, 10));
+    {
+        Gate gate(world.cpu, world.native);
+        mbr_status status = MBR_OK;
+        while (status == MBR_OK && one.ids.size() < 100) {
+            status = mbr_sequence_append(one.sequence, 1, nullptr, &world.error);
+            if (status == MBR_OK) {
+                one.before_append = one.ids.size();
+                one.ids.push_back(0);
+            }
+        }
+        EXPECT_EQ(MBR_BUSY, status);
+        EXPECT_NE(nullptr, std::strstr(world.error.text, "given back")) << world.error.text;
+        EXPECT_EQ(one.ids.size(), world.read(one).tokens);
+    }
+    world.settle();
+    ASSERT_EQ(MBR_OK, mbr_sequence_append(one.sequence, 1, nullptr, &world.error))
+        << world.error.text;
+    ASSERT_EQ(MBR_OK, world.destroy(&one));
+}
+
 /* ---- Copies from a source that goes
  * ------------------------------------------------------------- */
 

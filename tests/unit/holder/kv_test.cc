@@ -1,6 +1,9 @@
 // KV caches over the real host plugin: growth, figures, sharing, windows, refusals.
 #include "tests/unit/holder/kv_world.h"
 
+#include <algorithm>
+#include <array>
+
 namespace membrane
 {
 
@@ -30,6 +33,27 @@ std::vector<Shape> all_shapes()
     return shapes;
 }
 
+/* Shared and private parts do not overlap, and the shared ones are as large as is said. */
+void expect_parts_apart(const Tracked &one, uint64_t shared)
+{
+    std::vector<std::pair<uint64_t, uint64_t>> parts;
+    uint64_t bytes = 1, start, seen = 0;
+    for (uint64_t cursor = 0; bytes != 0; seen += bytes) {
+        ASSERT_EQ(MBR_OK, mbr_sequence_next_shared(one.sequence, &cursor, &start, &bytes, nullptr));
+        parts.push_back({start, start + bytes});
+    }
+    EXPECT_EQ(shared, seen);
+    bytes = 1;
+    for (uint64_t cursor = 0; bytes != 0;) {
+        ASSERT_EQ(
+            MBR_OK, mbr_sequence_next_private(one.sequence, &cursor, &start, &bytes, nullptr));
+        parts.push_back({start, start + bytes});
+    }
+    std::sort(parts.begin(), parts.end());
+    for (size_t i = 1; i < parts.size(); i++)
+        ASSERT_LE(parts[i - 1].second, parts[i].first);
+}
+
 class KvShapes : public ::testing::TestWithParam<Shape>
 {
 };
@@ -50,6 +74,11 @@ TEST_P(KvShapes, Append_TokenByToken_CommitsExactlyTheArithmeticAndNeverMoves)
     auto strides = sized<mbr_kv_strides>();
     ASSERT_EQ(MBR_OK, mbr_sequence_strides(one.sequence, 0, &strides, &world.error));
     uint64_t address = strides.address;
+    uint64_t largest = 0;
+    for (const mbr_extents &group : world.extents)
+        largest =
+            std::max(largest, mbr_extent_rule_size_at(&group.rule, group.reservation_bytes - 1));
+    EXPECT_EQ(largest, world.read().largest_extent_bytes);
     while (one.ids.size() < GetParam().max_tokens) {
         uint64_t step =
             std::min<uint64_t>(1 + one.ids.size() % 7, GetParam().max_tokens - one.ids.size());
@@ -119,6 +148,7 @@ TEST_P(KvShapes, Share_AllOfIt_SharersReadTheSameBytesPaidOnce)
     ASSERT_EQ(MBR_OK, world.create(&second, tokens + 30, &prefix, tokens, 2)) << world.error.text;
     EXPECT_EQ(tokens, world.read(first).valid_tokens) << "the rest was copied from the source";
     EXPECT_EQ(shared, world.read(first).shared_bytes);
+    expect_parts_apart(first, shared);
     EXPECT_EQ(world.committed_by_arithmetic(first) - shared, world.read(first).committed_bytes);
     EXPECT_EQ(shared, world.read().shared_bytes) << "once";
     EXPECT_EQ(3u, world.read(prefix).sharer_count);

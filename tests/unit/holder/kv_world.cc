@@ -330,6 +330,10 @@ mbr_status KvWorld::append(Tracked *tracked, uint64_t tokens, mbr_refusal *refus
 {
     uint64_t from = tracked->ids.size();
     mbr_status status = mbr_sequence_append(tracked->sequence, tokens, refusal, &error);
+    if (status == MBR_BUSY) { /* kv.h: an extent is still on its way back */
+        settle();
+        status = mbr_sequence_append(tracked->sequence, tokens, refusal, &error);
+    }
     if (status != MBR_OK)
         return status;
     tracked->before_append = from;
