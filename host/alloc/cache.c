@@ -45,7 +45,7 @@ static void empty_locked(mbr_arena *arena, mbr_magazine *magazine) MBR_REQUIRES(
 }
 
 /* By its thread: the lower, colder part goes, and what others took leaves no gap. */
-static void sink_locked(mbr_arena *arena, mbr_magazine *magazine, uint32_t count)
+static void sink_locked(mbr_arena *arena, mbr_cache *cache, mbr_magazine *magazine, uint32_t count)
     MBR_REQUIRES(&arena->lock)
 {
     uint32_t kept = 0;
@@ -59,6 +59,7 @@ static void sink_locked(mbr_arena *arena, mbr_magazine *magazine, uint32_t count
         else
             atomic_store_explicit(&magazine->blocks[kept++], block, memory_order_relaxed);
     }
+    cache->large_bytes -= (magazine->top_index - kept) * magazine->counted_bytes;
     magazine->top_index = kept;
 }
 
@@ -85,13 +86,10 @@ static void make_room_locked(mbr_arena *arena, mbr_cache *cache, uint32_t class_
 {
     mbr_magazine *magazine = &cache->magazines[class_index];
     if (magazine->top_index == magazine->limit_count)
-        sink_locked(arena, magazine, batch_of(magazine));
+        sink_locked(arena, cache, magazine, batch_of(magazine));
     else
         for (uint32_t i = MBR_CACHE_LARGE_CLASS; i < MBR_CLASS_COUNT; i++)
-            sink_locked(arena, &cache->magazines[i], cache->magazines[i].top_index);
-    cache->large_bytes = 0;
-    for (uint32_t i = MBR_CACHE_LARGE_CLASS; i < MBR_CLASS_COUNT; i++)
-        cache->large_bytes += cache->magazines[i].top_index * cache->magazines[i].counted_bytes;
+            sink_locked(arena, cache, &cache->magazines[i], cache->magazines[i].top_index);
 }
 
 /* ---- Exchange with the slabs */
