@@ -11,24 +11,6 @@
 #define SAMPLE_INTERVAL_NS UINT64_C(1000000000)
 #define LOG_LINE_BYTES 512
 
-#define MBR_FIND_DEFINE(noun, tables)                                                              \
-    mbr_##noun##_record *mbr_find_##noun(                                                          \
-        mbr_manager *manager, uint64_t value, mbr_status *status, mbr_error *error)                \
-    {                                                                                              \
-        mbr_##noun##_record *found = mbr_table_find(&manager->tables, value);                      \
-        *status = found != NULL ? MBR_OK : mbr_table_explain(&manager->tables, value, error);      \
-        return found;                                                                              \
-    }
-MBR_FIND_DEFINE(plugin, plugins)
-MBR_FIND_DEFINE(mechanism, mechanisms)
-MBR_FIND_DEFINE(authority, authorities)
-MBR_FIND_DEFINE(holder, holders)
-MBR_FIND_DEFINE(ep, eps)
-MBR_FIND_DEFINE(stream, streams)
-MBR_FIND_DEFINE(binding, bindings)
-MBR_FIND_DEFINE(range, ranges)
-MBR_FIND_DEFINE(prefix, prefixes)
-
 static void init_tables(mbr_manager *manager)
 {
     mbr_table_init(&manager->plugins, "plugin", &manager->heap);

@@ -112,20 +112,27 @@ struct mbr_manager {
     mbr_table plugins, mechanisms, authorities, holders, eps, streams, bindings, ranges, prefixes;
 };
 
-/* ---- Lookups: NULL, and *status says why
+/* ---- Lookups: NULL, and *status says why. In line, because every call begins with some.
  * ---------------------------------------------------------------- */
-#define MBR_FIND_DECLARE(noun)                                                                     \
-    mbr_##noun##_record *mbr_find_##noun(                                                          \
-        mbr_manager *manager, uint64_t value, mbr_status *status, mbr_error *error);
-MBR_FIND_DECLARE(plugin)
-MBR_FIND_DECLARE(mechanism)
-MBR_FIND_DECLARE(authority)
-MBR_FIND_DECLARE(holder)
-MBR_FIND_DECLARE(ep)
-MBR_FIND_DECLARE(stream)
-MBR_FIND_DECLARE(binding)
-MBR_FIND_DECLARE(range)
-MBR_FIND_DECLARE(prefix)
+#define MBR_FIND_DEFINE(noun, tables)                                                              \
+    static inline mbr_##noun##_record *mbr_find_##noun(                                            \
+        mbr_manager *manager, uint64_t value, mbr_status *status, mbr_error *error)                \
+    {                                                                                              \
+        mbr_##noun##_record *found = mbr_table_find(&manager->tables, value);                      \
+        *status = __builtin_expect(found != NULL, 1)                                               \
+            ? MBR_OK                                                                               \
+            : mbr_table_explain(&manager->tables, value, error);                                   \
+        return found;                                                                              \
+    }
+MBR_FIND_DEFINE(plugin, plugins)
+MBR_FIND_DEFINE(mechanism, mechanisms)
+MBR_FIND_DEFINE(authority, authorities)
+MBR_FIND_DEFINE(holder, holders)
+MBR_FIND_DEFINE(ep, eps)
+MBR_FIND_DEFINE(stream, streams)
+MBR_FIND_DEFINE(binding, bindings)
+MBR_FIND_DEFINE(range, ranges)
+MBR_FIND_DEFINE(prefix, prefixes)
 
 /* Stream handles of one context as its ids. `context` NULL: any one EP. */
 mbr_status mbr_stream_ids(mbr_manager *manager, const mbr_context *context,
