@@ -57,10 +57,10 @@ static void *run(void *argument)
         wait_for(&self->go);
         if (pair->work == NULL)
             return NULL;
-        long before = preempted_count();
         atomic_fetch_add(&pair->ready_count, 1);
         while (atomic_load_explicit(&pair->ready_count, memory_order_acquire) != THREADS)
             continue; /* both have a core when both are here */
+        long before = preempted_count();
         self->begin_ns = wall_ns();
         self->done = pair->work(pair->context, self->index, pair->count);
         self->end_ns = wall_ns();

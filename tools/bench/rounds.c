@@ -10,7 +10,7 @@
 #define WARM_UP_ROUNDS 2
 #define GROWTH_LIMIT UINT64_C(1000)
 #define COUNT_LIMIT (UINT64_C(1) << 24)
-#define ATTEMPTS_A_ROUND 30 /* of two threads, for one in which nobody took a core away */
+#define ATTEMPTS_A_ROUND 6 /* of two threads, for one in which nobody took a core away */
 
 static double own_ns(void)
 {

@@ -95,7 +95,8 @@ extern const mbr_bench_group mbr_bench_grow_cold;  /* H5c */
 extern const mbr_bench_group mbr_bench_grow_plain; /* H5d */
 extern const mbr_bench_group mbr_bench_commit;     /* H6 */
 extern const mbr_bench_group mbr_bench_inside;     /* H7 */
-extern const mbr_bench_group mbr_bench_replay;     /* H10 */
+extern const mbr_bench_group mbr_bench_replay;     /* H10a */
+extern const mbr_bench_group mbr_bench_replay_populated;
 
 /* Keeps the reason of a failure and returns false. */
 __attribute__((format(printf, 2, 3))) bool mbr_bench_fail(
