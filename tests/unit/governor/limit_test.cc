@@ -122,6 +122,8 @@ TEST(Limit_Set, OutOfRange_RefusedAndUnchanged)
         EXPECT_EQ(Figures(authority).limit_bytes, 100u);
         EXPECT_EQ(Figures(authority).revision, 0u);
     }
+    EXPECT_EQ(mbr_authority_set_limit(set, (UINT64_C(1) << 63) - 1, &over, &error), MBR_OK);
+    EXPECT_EQ(Figures(set).limit_bytes, (UINT64_C(1) << 63) - 1); // the largest there is
     EXPECT_EQ(mbr_authority_set_limit(measured, kNone, &over, &error), MBR_OK);
     EXPECT_EQ(Figures(measured).limit_bytes, 500u);
     EXPECT_EQ(Figures(measured).set_limit_bytes, kNone);
