@@ -34,11 +34,25 @@ static uint64_t length(const struct mbr_mark_list *list)
     return count;
 }
 
+/* Marks stand in the order of their epochs. */
+static bool is_ordered(const struct mbr_mark_list *list)
+{
+    uint64_t sequence = 0;
+    const mbr_mark *mark;
+    STAILQ_FOREACH (mark, list, link) {
+        if (mark->epoch->sequence <= sequence)
+            return false;
+        sequence = mark->epoch->sequence;
+    }
+    return true;
+}
+
 static const char *check_line(const mbr_line *line, tally *sum)
 {
     REQUIRE(line->is_dirty == !STAILQ_EMPTY(&line->unsignalled));
     REQUIRE(line->is_waiting == !STAILQ_EMPTY(&line->pending));
     REQUIRE(line->reached <= line->signalled);
+    REQUIRE(is_ordered(&line->unsignalled) && is_ordered(&line->pending));
     uint64_t last = line->reached;
     const mbr_mark *mark;
     STAILQ_FOREACH (mark, &line->pending, link) {

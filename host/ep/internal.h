@@ -196,7 +196,7 @@ void mbr_context_finish_lines(mbr_context *context); /* at the end: closes and f
 
 /* ---- queue.c ---- */
 void mbr_context_seal_locked(mbr_context *context) MBR_REQUIRES(&context->lock);
-/* The line has reached `value`: its marks up to it are done. */
+/* The line, held by the caller, has reached `value`: its marks up to it are done. */
 void mbr_context_reach_locked(mbr_context *context, mbr_line *line, uint64_t value)
     MBR_REQUIRES(&context->lock);
 void mbr_context_lose_entries_locked(mbr_context *context) MBR_REQUIRES(&context->lock);

@@ -129,7 +129,6 @@ void mbr_context_reach_locked(mbr_context *context, mbr_line *line, uint64_t val
         line->is_waiting = false;
         TAILQ_REMOVE(&context->waiting, line, waiting_link);
     }
-    mbr_context_consider_closing_locked(context, line);
     mbr_context_notify_locked(context);
 }
 

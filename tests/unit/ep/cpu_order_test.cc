@@ -378,8 +378,11 @@ TEST(CpuOrder, NullRequestOrOutcome_RefusedByEverySlot)
     EXPECT_EQ(bad, ep.order->stream_wait(ep.instance, &stream_wait, nullptr, nullptr));
     EXPECT_EQ(bad, ep.order->line_close(ep.instance, nullptr, &outcome, nullptr));
     EXPECT_EQ(bad, ep.order->line_close(ep.instance, &line, nullptr, nullptr));
-    EXPECT_EQ(bad, ep.transfer->stream_create(ep.instance, nullptr, &made, nullptr));
-    EXPECT_EQ(bad, ep.transfer->stream_create(ep.instance, &create, nullptr, nullptr));
+    mbr_error error = sized<mbr_error>();
+    EXPECT_EQ(bad, ep.transfer->stream_create(ep.instance, nullptr, &made, &error));
+    EXPECT_STREQ("the request is NULL", error.text);
+    EXPECT_EQ(bad, ep.transfer->stream_create(ep.instance, &create, nullptr, &error));
+    EXPECT_STREQ("the outcome is NULL", error.text);
     EXPECT_EQ(bad, ep.transfer->stream_destroy(ep.instance, nullptr, &outcome, nullptr));
     EXPECT_EQ(bad, ep.transfer->stream_destroy(ep.instance, &destroy, nullptr, nullptr));
     EXPECT_EQ(bad, ep.transfer->fill(ep.instance, nullptr, &outcome, nullptr));

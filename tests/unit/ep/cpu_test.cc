@@ -53,6 +53,10 @@ TEST(Cpu, LimitsPastTheLargest_OutOfRangeWithNothingMade)
     EXPECT_EQ(MBR_OUT_OF_RANGE, mbr_cpu_create(&options, &cpu, &error));
     EXPECT_EQ(2u, error.argument_index);
     EXPECT_NE(nullptr, strstr(error.text, "1048577")) << error.text;
+    options.stream_limit = 4096; // the largest of both
+    options.operation_limit = 1 << 20;
+    ASSERT_EQ(MBR_OK, mbr_cpu_create(&options, &cpu, nullptr));
+    EXPECT_EQ(MBR_OK, mbr_cpu_destroy(cpu, nullptr));
 }
 
 TEST(Cpu, OptionsOfAnOlderCaller_FieldsBeyondItsSizeAreDefaults)

@@ -99,6 +99,7 @@ class FakeOrder : public mbr_instance
         return 0;
     }
 
+    // Guards what follows while a reaper or another thread may be inside.
     std::mutex mutex;
     Clock *clock = nullptr;         // moved by a wait that times out
     std::set<uint64_t> captured;    // signal answers MBR_BUSY

@@ -335,6 +335,8 @@ TEST(QueueBusy, CapturedStream_KeepsItsEntriesOnlyAndIsAskedAgain)
     uint64_t tries = world.fake.count(kSignal);
     world.reap();
     EXPECT_EQ(tries + 1, world.fake.count(kSignal)); // once a pass, for the captured one alone
+    world.defer({}, 0);
+    EXPECT_EQ(tries + 1, world.fake.count(kSignal)); // a defer that closes nothing asks nothing
     EXPECT_EQ(0, held->settled);
     world.audit();
     world.fake.captured.clear();

@@ -220,6 +220,7 @@ void race(const std::function<void(Race *)> &ending, bool lost)
         thread.join();
     if (!lost) {
         race.world.fake.reach_all();
+        std::lock_guard<std::mutex> lock(race.world.fake.mutex);
         race.world.fake.finish_in_wait = true;
     }
     EXPECT_EQ(MBR_OK, mbr_context_drain(race.world.context, soon(), nullptr));

@@ -82,6 +82,7 @@ class World
             return;
         bool lost = state() == MBR_CONTEXT_LOST;
         if (!lost) {
+            std::lock_guard<std::mutex> lock(fake.mutex); // a reaper may be inside
             fake.captured.clear();
             for (mbr_status &status : fake.answer)
                 status = MBR_OK;
