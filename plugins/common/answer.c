@@ -1,10 +1,15 @@
-/* Reads requests and writes answers by the size rules of the contract. Never looks at what a
- * request means, never allocates. */
+/* Reads requests, refuses what the contract refuses everywhere, writes answers. Never looks at an
+ * object, never allocates. */
 #include "plugins/common/answer.h"
 
+#include "abi/base/checked.h"
 #include "abi/base/error.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
+
+const char mbr_answer_mark = 0;
 
 static uint32_t size_of(const void *sized)
 {
@@ -46,6 +51,175 @@ bool mbr_answer_begin(void *copy, uint32_t copy_bytes, const void *request, void
     mbr_fail(error, MBR_INVALID_ARGUMENT, "%s is NULL or shorter than its struct_size field",
         outcome ? "request" : "outcome");
     return false;
+}
+
+mbr_status mbr_answer_enter(const mbr_instance *instance, void *copy, uint32_t copy_bytes,
+    const void *request, void *outcome, uint32_t outcome_bytes, mbr_error *error)
+{
+    if (!mbr_answer_begin(copy, copy_bytes, request, outcome, outcome_bytes, error))
+        return MBR_INVALID_ARGUMENT;
+    const char *mark = NULL;
+    if (instance)
+        memcpy(&mark, instance, sizeof(mark));
+    if (mark == &mbr_answer_mark)
+        return MBR_OK;
+    return mbr_fail(error, MBR_INVALID_ARGUMENT, "no open instance of this plugin");
+}
+
+/* ---- Checks --------------------------------------------------------------------------------- */
+
+mbr_status mbr_answer_check_flags(uint32_t flags, uint32_t known, mbr_error *error)
+{
+    uint32_t unknown = flags & 0xFFFF & ~known;
+    if (unknown == 0)
+        return MBR_OK;
+    return mbr_fail(error, MBR_UNSUPPORTED, "flag 0x%x is not offered here", unknown);
+}
+
+mbr_status mbr_answer_check_size(uint64_t bytes, uint64_t unit_bytes, mbr_error *error)
+{
+    if (bytes == 0)
+        return mbr_fail(error, MBR_INVALID_ARGUMENT, "the size is 0");
+    if (bytes % unit_bytes == 0)
+        return MBR_OK;
+    return mbr_fail(error, MBR_MISALIGNED,
+        "%" PRIu64 " bytes are no multiple of the granule %" PRIu64, bytes, unit_bytes);
+}
+
+mbr_status mbr_answer_check(struct mbr_answer_ask *ask, mbr_error *error)
+{
+    mbr_status status = mbr_answer_check_flags(ask->flags, ask->known_flags, error);
+    if (status == MBR_OK)
+        status = mbr_answer_check_size(ask->bytes, ask->may_round ? 1 : ask->unit_bytes, error);
+    if (status != MBR_OK)
+        return status;
+    if (ask->id == 0)
+        return mbr_fail(error, MBR_INVALID_ARGUMENT, "the id is 0");
+    if (ask->align_bytes != 0 && !mbr_is_power_of_two(ask->align_bytes))
+        return mbr_fail(error, MBR_INVALID_ARGUMENT, "alignment %" PRIu64 " is no power of two",
+            ask->align_bytes);
+    ask->align_bytes = mbr_max(ask->align_bytes, ask->unit_bytes);
+    uint64_t outer_bytes;
+    if (!mbr_align_up(ask->bytes, ask->unit_bytes, &ask->bytes) ||
+        !mbr_add(ask->bytes, ask->align_bytes, &outer_bytes))
+        return mbr_fail(error, MBR_OVERFLOW, "%" PRIu64 " bytes aligned to %" PRIu64 " overflow",
+            ask->bytes, ask->align_bytes);
+    if (ask->bytes > ask->largest_bytes)
+        return mbr_fail_bytes(error, ask->status_above, ask->bytes, ask->largest_bytes,
+            "%" PRIu64 " bytes are above the largest, %" PRIu64, ask->bytes, ask->largest_bytes);
+    if (ask->bytes > ask->max_owned_bytes)
+        return mbr_fail_bytes(error, MBR_OVER_BUDGET, ask->bytes, ask->max_owned_bytes,
+            "would own %" PRIu64 " bytes, at most %" PRIu64 " are allowed", ask->bytes,
+            ask->max_owned_bytes);
+    return MBR_OK;
+}
+
+mbr_status mbr_answer_read_access(
+    const mbr_access *list, uint32_t count, uint32_t *access, mbr_error *error)
+{
+    *access = MBR_ACCESS_NONE;
+    if (count == 0 || !list)
+        return mbr_fail(error, MBR_INVALID_ARGUMENT, "the list of accesses is empty");
+    if (list[0].device_index != 0)
+        return mbr_fail(error, MBR_OUT_OF_RANGE, "access for device %u; the only one is 0",
+            list[0].device_index);
+    if (count > 1)
+        return mbr_fail(error, MBR_INVALID_ARGUMENT, "%u accesses; there is one device", count);
+    *access = list[0].access;
+    if (*access == MBR_ACCESS_NONE || *access == MBR_ACCESS_READ ||
+        *access == MBR_ACCESS_READ_WRITE)
+        return MBR_OK;
+    return mbr_fail(error, MBR_INVALID_ARGUMENT, "access %u is none of 0, 1 and 3", *access);
+}
+
+/* ---- Facts, capabilities, options ----------------------------------------------------------- */
+
+mbr_status mbr_answer_fact(const uint64_t *facts, uint32_t fact_count,
+    const mbr_fact_request *request, mbr_fact_outcome *answer, mbr_error *error)
+{
+    if (request->fact == 0 || request->fact >= fact_count)
+        return mbr_fail(error, MBR_UNSUPPORTED, "fact %u is unknown", request->fact);
+    answer->value = facts[request->fact];
+    return MBR_OK;
+}
+
+mbr_status mbr_answer_capability(const struct mbr_answer_table *tables, uint32_t table_count,
+    const mbr_capability_request *request, mbr_capability_outcome *answer, mbr_error *error)
+{
+    char quoted[64];
+    if (!request->id)
+        return mbr_fail(error, MBR_INVALID_ARGUMENT, "the capability's id is NULL");
+    for (uint32_t i = 0; i < table_count; i++)
+        if (strcmp(request->id, tables[i].id) == 0)
+            answer->table = tables[i].table;
+    if (answer->table)
+        return MBR_OK;
+    return mbr_fail(
+        error, MBR_UNSUPPORTED, "'%s' is not offered here", mbr_answer_quote(quoted, request->id));
+}
+
+/* Decimal digits only, so that no locale has a say. False if it is no number of 64 bits. */
+static bool parse_number(const char *text, uint64_t *number)
+{
+    uint64_t value = 0;
+    for (const char *at = text; *at; at++)
+        if (*at < '0' || *at > '9' || !mbr_mul(value, 10, &value) ||
+            !mbr_add(value, (uint64_t)(*at - '0'), &value))
+            return false;
+    *number = value;
+    return *text != 0;
+}
+
+static mbr_status set_option(
+    const struct mbr_answer_option *option, const char *value, mbr_error *error)
+{
+    char quoted[64];
+    uint64_t number;
+    for (uint32_t i = 0; i < 2 && option->words[0] && value; i++)
+        if (strcmp(value, option->words[i]) == 0) {
+            *option->value = i;
+            return MBR_OK;
+        }
+    if (option->words[0])
+        return mbr_fail(error, MBR_INVALID_ARGUMENT, "option %s is %s or %s, not '%s'", option->key,
+            option->words[0], option->words[1], mbr_answer_quote(quoted, value));
+    if (!value || !parse_number(value, &number) || !mbr_is_power_of_two(number) ||
+        number < option->low || number > option->high)
+        return mbr_fail(error, MBR_INVALID_ARGUMENT,
+            "option %s is a power of two from %" PRIu64 " to %" PRIu64 ", not '%s'", option->key,
+            option->low, option->high, mbr_answer_quote(quoted, value));
+    *option->value = number;
+    return MBR_OK;
+}
+
+static mbr_status fail_unknown(
+    const char *key, const struct mbr_answer_option *known, uint32_t known_count, mbr_error *error)
+{
+    char quoted[64], keys[128] = "";
+    for (uint32_t i = 0; i < known_count; i++) {
+        size_t length = strlen(keys);
+        snprintf(keys + length, sizeof(keys) - length, "%s%s", i ? ", " : "", known[i].key);
+    }
+    return mbr_fail(error, MBR_UNKNOWN_KEY, "unknown option '%s'; known: %s",
+        mbr_answer_quote(quoted, key), keys);
+}
+
+mbr_status mbr_answer_options(const mbr_open_request *request,
+    const struct mbr_answer_option *known, uint32_t known_count, mbr_error *error)
+{
+    if (request->option_count > 0 && !request->options)
+        return mbr_fail(
+            error, MBR_INVALID_ARGUMENT, "%u options at address 0", request->option_count);
+    mbr_status status = MBR_OK;
+    for (uint32_t i = 0; i < request->option_count && status == MBR_OK; i++) {
+        const char *key = request->options[i].key;
+        uint32_t at = 0;
+        while (at < known_count && (!key || strcmp(key, known[at].key) != 0))
+            at++;
+        status = at < known_count ? set_option(&known[at], request->options[i].value, error)
+                                  : fail_unknown(key, known, known_count, error);
+    }
+    return status;
 }
 
 const char *mbr_answer_quote(char quoted[64], const char *text)

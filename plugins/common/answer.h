@@ -1,10 +1,10 @@
-/* How a plugin reads a request and writes an answer (rules 2, 7, 12): a request of another size is
- * a prefix, and an answer never passes the size that its owner gave. Every
- * plugin of this tree goes through these functions. */
+/* How a plugin reads a request, refuses it, and writes an answer (rules 2, 7, 12): a request of
+ * another size is a prefix, and an answer never passes the size that its owner gave. Every plugin
+ * of this tree goes through these functions. A check answers MBR_OK or the contract's refusal. */
 #ifndef MEMBRANE_PLUGINS_COMMON_ANSWER_H
 #define MEMBRANE_PLUGINS_COMMON_ANSWER_H
 
-#include "membrane/plugin.h"
+#include "membrane/membrane_plugin.h"
 
 #include <stdbool.h>
 
@@ -19,6 +19,87 @@ void mbr_answer_write(void *outcome, const void *answer, uint32_t answer_bytes);
  * *copy is the request and *outcome says "nothing happened". */
 bool mbr_answer_begin(void *copy, uint32_t copy_bytes, const void *request, void *outcome,
     uint32_t outcome_bytes, mbr_error *error);
+
+/* Begins a slot of an open instance, whose first member is a pointer to mbr_answer_mark. The mark's
+ * address is this file's own, so that another plugin's instance is refused as well. */
+extern const char mbr_answer_mark;
+mbr_status mbr_answer_enter(const mbr_instance *instance, void *copy, uint32_t copy_bytes,
+    const void *request, void *outcome, uint32_t outcome_bytes, mbr_error *error);
+
+/* A slot around `body(instance, request, answer, error)`, which sees full-size structs only: the
+ * answer is zero when it gets it, and is written whatever its status is. */
+#define MBR_ANSWER_SLOT_(linkage, slot, body, request_type, outcome_type, on_success)              \
+    linkage mbr_status slot(                                                                       \
+        mbr_instance *instance, const request_type *raw, outcome_type *outcome, mbr_error *error)  \
+    {                                                                                              \
+        request_type request;                                                                      \
+        outcome_type answer = {0};                                                                 \
+        mbr_status status = mbr_answer_enter(                                                      \
+            instance, &request, sizeof(request), raw, outcome, sizeof(*outcome), error);           \
+        if (status != MBR_OK)                                                                      \
+            return status;                                                                         \
+        status = body(instance, &request, &answer, error);                                         \
+        if (status == MBR_OK)                                                                      \
+            on_success;                                                                            \
+        mbr_answer_write(outcome, &answer, sizeof(answer));                                        \
+        return status;                                                                             \
+    }
+
+/* A slot that changes something: its mbr_outcome is DONE with MBR_OK, and what the body says with
+ * a failure. And one that only tells. */
+#define MBR_ANSWER_CHANGE(linkage, slot, body, request_type)                                       \
+    MBR_ANSWER_SLOT_(linkage, slot, body, request_type, mbr_outcome, answer.state = MBR_STATE_DONE)
+#define MBR_ANSWER_TELL(linkage, slot, body, request_type, outcome_type)                           \
+    MBR_ANSWER_SLOT_(linkage, slot, body, request_type, outcome_type, (void)0)
+
+/* ---- Checks --------------------------------------------------------------------------------- */
+
+/* What a slot that makes an object is asked for. */
+struct mbr_answer_ask {
+    uint32_t flags, known_flags; /* unknown critical ones are refused */
+    uint64_t id;
+    uint64_t bytes;           /* a multiple of the unit; rounded up to one where may_round */
+    uint64_t unit_bytes;      /* above 0 */
+    uint64_t align_bytes;     /* 0 or a power of two; raised to the unit by the check */
+    uint64_t largest_bytes;   /* more is refused with status_above */
+    uint64_t max_owned_bytes; /* the caller's budget */
+    mbr_status status_above;
+    bool may_round;
+};
+mbr_status mbr_answer_check(struct mbr_answer_ask *ask, mbr_error *error);
+
+/* Refuses flags of the critical half that are not in `known`. */
+mbr_status mbr_answer_check_flags(uint32_t flags, uint32_t known, mbr_error *error);
+
+/* Refuses 0 bytes and no multiple of the unit. */
+mbr_status mbr_answer_check_size(uint64_t bytes, uint64_t unit_bytes, mbr_error *error);
+
+/* The access for the one device of a mechanism that has no peers. */
+mbr_status mbr_answer_read_access(
+    const mbr_access *list, uint32_t count, uint32_t *access, mbr_error *error);
+
+/* ---- Whole slots ---------------------------------------------------------------------------- */
+
+/* facts[MBR_FACT_…] has fact_count entries, the one at 0 unused. */
+mbr_status mbr_answer_fact(const uint64_t *facts, uint32_t fact_count,
+    const mbr_fact_request *request, mbr_fact_outcome *answer, mbr_error *error);
+
+struct mbr_answer_table {
+    const char *id; /* MBR_ID_… */
+    const void *table;
+};
+mbr_status mbr_answer_capability(const struct mbr_answer_table *tables, uint32_t table_count,
+    const mbr_capability_request *request, mbr_capability_outcome *answer, mbr_error *error);
+
+/* An option of open: one of two words for 0 and 1; or, without words, a power of two. */
+struct mbr_answer_option {
+    const char *key;
+    const char *words[2];
+    uint64_t low, high;
+    uint64_t *value; /* keeps its default where the option is not given */
+};
+mbr_status mbr_answer_options(const mbr_open_request *request,
+    const struct mbr_answer_option *known, uint32_t known_count, mbr_error *error);
 
 /* A caller's string for an error's text, which is UTF-8: at most 63 bytes, those outside printable
  * ASCII as '?'; "(NULL)" for NULL. Returns `quoted`. */

@@ -1,17 +1,20 @@
 /* Extents: parts of the memory file, backed when they are made and punched out when they end.
  * Never maps one. */
-#include "abi/base/assert.h"
 #include "abi/base/checked.h"
 #include "abi/base/error.h"
-#include "plugins/common/answer.h"
 #include "plugins/host/core.h"
-#include "plugins/host/reservation.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 
 /* ---- Parts of the file ---------------------------------------------------------------------- */
+
+static void release_record(mbr_instance *instance, struct mbr_interval *part)
+{
+    mbr_heap_release(
+        &instance->objects.heap, (char *)part - offsetof(struct mbr_host_extent, part));
+}
 
 /* Takes the next part of the file. Offsets rise as long as the file may grow, so that extents made
  * one after another and mapped one after another are one mapping to the kernel; what was freed in
@@ -36,31 +39,32 @@ static bool take_part_locked(
     if (free_part->bytes > 0)
         mbr_interval_tree_insert(&instance->free_parts, free_part);
     else
-        mbr_heap_release(&instance->heap, free_part);
+        release_record(instance, free_part);
     return true;
 }
 
-/* Joins the extent's part with the free ones beside it; its struct becomes the free part's record
- * or is released. Takes no memory, so that giving back cannot fail. */
-static void return_part_locked(mbr_instance *instance, struct mbr_host_extent *extent)
+/* Joins the part with the free ones beside it; its extent's record becomes the free part's or is
+ * released. Takes no memory, so that giving back cannot fail. */
+static void return_part_locked(mbr_instance *instance, struct mbr_interval *part)
 {
-    struct mbr_interval *part = &extent->part;
-    struct mbr_interval *before = mbr_interval_tree_floor(instance->free_parts, part->start);
-    struct mbr_interval *after = mbr_interval_tree_ceiling(instance->free_parts, part->start);
-    if (before && before->start + before->bytes == part->start) {
-        mbr_interval_tree_remove(&instance->free_parts, before);
-        part->start = before->start;
-        part->bytes += before->bytes;
-        mbr_heap_release(&instance->heap, before);
-    }
-    if (after && after->start == part->start + part->bytes) {
-        mbr_interval_tree_remove(&instance->free_parts, after);
-        part->bytes += after->bytes;
-        mbr_heap_release(&instance->heap, after);
+    struct mbr_interval *beside[] = {
+        mbr_interval_tree_floor(instance->free_parts, part->start),
+        mbr_interval_tree_ceiling(instance->free_parts, part->start),
+    };
+    for (int i = 0; i < 2; i++) {
+        struct mbr_interval *other = beside[i];
+        if (!other ||
+            (other->start + other->bytes != part->start &&
+                part->start + part->bytes != other->start))
+            continue;
+        mbr_interval_tree_remove(&instance->free_parts, other);
+        part->start = mbr_min(part->start, other->start);
+        part->bytes += other->bytes;
+        release_record(instance, other);
     }
     if (part->start + part->bytes == instance->file_next_bytes) {
         instance->file_next_bytes = part->start;
-        mbr_heap_release(&instance->heap, extent);
+        release_record(instance, part);
     } else {
         mbr_interval_tree_insert(&instance->free_parts, part);
     }
@@ -96,13 +100,13 @@ static int back_part(mbr_instance *instance, const struct mbr_interval *part)
 {
     uint64_t end = part->start + part->bytes;
     int code = instance->populate ? allocate_part(instance, part) : 0;
-    mbr_host_lock(instance);
+    mbr_objects_lock(&instance->objects);
     /* A shorter file would cut another's part off: under the lock, and never backwards. */
     if (!instance->populate && end > instance->file_bytes)
         code = instance->os.file_truncate(instance->os.context, instance->file, end);
     if (code == 0)
         instance->file_bytes = mbr_max(instance->file_bytes, end);
-    mbr_host_unlock(instance);
+    mbr_objects_unlock(&instance->objects);
     return code;
 }
 
@@ -119,84 +123,51 @@ static uint64_t punch_part(
         return 0;
     /* The file's blocks tell what is left if this slot alone is changing them. */
     uint64_t blocks_bytes, left_bytes = extent->owned_bytes;
-    mbr_host_lock(instance);
+    mbr_objects_lock(&instance->objects);
     uint64_t others_bytes = instance->file_owned_bytes - extent->owned_bytes;
     *is_exact = instance->populate && instance->file_claims_in_flight == 1 &&
         os->file_owned(os->context, instance->file, &blocks_bytes) == 0 &&
         mbr_sub(blocks_bytes, others_bytes, &left_bytes);
-    mbr_host_unlock(instance);
+    mbr_objects_unlock(&instance->objects);
     return mbr_min(left_bytes, extent->owned_bytes);
 }
 
-/* Takes what was given back off the books; with nothing left the extent is gone. */
-static void settle_locked(
-    mbr_instance *instance, struct mbr_host_extent *extent, uint64_t left_bytes)
+/* Takes what was given back off the books and leaves the extent; with nothing left it is gone. */
+static void settle(mbr_instance *instance, struct mbr_host_extent *extent, uint64_t left_bytes)
 {
+    mbr_objects_lock(&instance->objects);
     uint64_t gone_bytes = extent->owned_bytes - left_bytes;
     instance->file_claims_in_flight--;
     instance->file_owned_bytes -= gone_bytes;
-    instance->owned_bytes -= gone_bytes;
+    instance->objects.owned_bytes -= gone_bytes;
     extent->owned_bytes = left_bytes;
-    extent->busy = false;
+    extent->extent.object.busy = false;
     if (left_bytes == 0) {
-        mbr_id_table_remove(&instance->extents, extent->id);
-        return_part_locked(instance, extent);
+        mbr_id_table_remove(&instance->objects.extents.ids, extent->extent.object.id);
+        return_part_locked(instance, &extent->part);
     }
+    mbr_objects_unlock(&instance->objects);
 }
 
 /* ---- Slots ---------------------------------------------------------------------------------- */
 
-static mbr_status check_create(
-    const mbr_instance *instance, const mbr_extent_create_request *request, mbr_error *error)
+/* Books the extent's bytes and its part of the file. */
+static mbr_status claim_locked(
+    mbr_instance *instance, struct mbr_host_extent *extent, uint64_t limit_bytes, mbr_error *error)
 {
-    mbr_status status = mbr_host_check_flags(request->flags, MBR_EXTENT_ZEROED, error);
-    if (status == MBR_OK)
-        status = mbr_host_check_size(instance, request->bytes, error);
+    uint64_t bytes = extent->part.bytes;
+    mbr_status status = mbr_host_claim_locked(instance, bytes, error);
     if (status != MBR_OK)
         return status;
-    if (request->extent_id == 0)
-        return mbr_fail(error, MBR_INVALID_ARGUMENT, "the id is 0");
-    if (request->bytes > MBR_HOST_OBJECT_MAX_BYTES)
-        return mbr_fail(error, MBR_INVALID_ARGUMENT,
-            "%" PRIu64 " bytes are above the largest extent, %" PRIu64, request->bytes,
-            MBR_HOST_OBJECT_MAX_BYTES);
-    return mbr_host_check_budget(request->bytes, request->max_owned_bytes, error);
-}
-
-/* Books the extent and its part of the file, busy. */
-static mbr_status claim(mbr_instance *instance, struct mbr_host_extent *extent, mbr_error *error)
-{
-    uint64_t bytes = extent->part.bytes, limit_bytes;
-    int code = instance->os.file_size_limit(instance->os.context, &limit_bytes);
-    if (code != 0)
-        return mbr_host_fail(error, code, "extent_create: getrlimit", bytes);
-    mbr_host_lock(instance);
-    mbr_status status =
-        mbr_host_publish_locked(instance, &instance->extents, extent->id, extent, "extent", error);
-    if (status != MBR_OK)
-        goto unlock;
-    status = mbr_host_claim_locked(instance, bytes, error);
-    if (status != MBR_OK)
-        goto unpublish;
     if (!take_part_locked(instance, limit_bytes, &extent->part)) {
-        /* Asked first, because the kernel answers with SIGXFSZ. */
-        status = mbr_fail(error, MBR_FILE_SIZE_LIMIT,
+        instance->objects.owned_bytes -= bytes;
+        return mbr_fail(error, MBR_FILE_SIZE_LIMIT,
             "no %" PRIu64 " bytes are left in the memory file below RLIMIT_FSIZE, %" PRIu64, bytes,
             limit_bytes);
-        goto unclaim;
     }
     instance->file_owned_bytes += bytes;
     instance->file_claims_in_flight++;
-    mbr_host_unlock(instance);
     return MBR_OK;
-
-unclaim:
-    instance->owned_bytes -= bytes;
-unpublish:
-    mbr_id_table_remove(&instance->extents, extent->id);
-unlock:
-    mbr_host_unlock(instance);
-    return status;
 }
 
 /* After a failure to back it: gives everything back, or leaves a broken extent with an exact
@@ -213,110 +184,90 @@ static mbr_status undo_create(mbr_instance *instance, struct mbr_host_extent *ex
         status = mbr_fail(error, MBR_RESIDUAL,
             "extent_create failed, and so did the hole (errno %d): %" PRIu64
             " bytes stay owned by extent %" PRIu64,
-            code, left_bytes, extent->id);
+            code, left_bytes, extent->extent.object.id);
     }
-    mbr_host_lock(instance);
-    extent->broken = true;
-    settle_locked(instance, extent, left_bytes);
-    mbr_host_unlock(instance);
+    extent->extent.broken = true;
+    settle(instance, extent, left_bytes);
     return status;
 }
 
-mbr_status mbr_host_slot_extent_create(mbr_instance *instance, const mbr_extent_create_request *raw,
-    mbr_outcome *outcome, mbr_error *error)
+static mbr_status extent_create(mbr_instance *instance, const mbr_extent_create_request *request,
+    mbr_outcome *answer, mbr_error *error)
 {
-    mbr_extent_create_request request;
-    mbr_outcome answer = {0};
-    mbr_status status = MBR_HOST_ENTER(instance, request, raw, outcome, error);
-    if (status == MBR_OK)
-        status = check_create(instance, &request, error);
-    if (status != MBR_OK)
-        return status;
-    struct mbr_host_extent *extent = mbr_heap_allocate(&instance->heap, sizeof(*extent));
-    if (!extent)
-        return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no heap for an extent's record");
-    *extent = (struct mbr_host_extent){
-        .part = {.bytes = request.bytes},
-        .id = request.extent_id,
-        .owned_bytes = request.bytes,
-        .busy = true,
+    struct mbr_objects *objects = &instance->objects;
+    struct mbr_answer_ask ask = {
+        .flags = request->flags,
+        .known_flags = MBR_EXTENT_ZEROED,
+        .id = request->extent_id,
+        .bytes = request->bytes,
+        .unit_bytes = objects->granule_bytes,
+        .largest_bytes = MBR_HOST_OBJECT_MAX_BYTES,
+        .status_above = MBR_INVALID_ARGUMENT,
+        .max_owned_bytes = request->max_owned_bytes,
     };
-    status = claim(instance, extent, error);
-    if (status != MBR_OK) {
-        mbr_heap_release(&instance->heap, extent);
-        return status;
-    }
-
-    int code = back_part(instance, &extent->part);
-    if (code == 0) {
-        answer.state = MBR_STATE_DONE;
-        answer.content = MBR_CONTENT_ZERO;
-        answer.granted_flags = request.flags & MBR_EXTENT_ZEROED;
-        answer.newly_owned_bytes = request.bytes;
-        mbr_host_lock(instance);
-        instance->file_claims_in_flight--;
-        extent->busy = false;
-        mbr_host_unlock(instance);
-    } else {
-        status = mbr_host_fail(error, code,
-            instance->populate ? "extent_create: fallocate" : "extent_create: ftruncate",
-            request.bytes);
-        status = undo_create(instance, extent, status, &answer, error);
-    }
-    mbr_answer_write(outcome, &answer, sizeof(answer));
-    return status;
-}
-
-/* The extent, marked busy, or NULL with the reason. */
-static struct mbr_host_extent *begin_destroy(
-    mbr_instance *instance, uint64_t id, mbr_status *status, mbr_error *error)
-{
-    mbr_host_lock(instance);
-    struct mbr_host_extent *extent = mbr_id_table_find(&instance->extents, id);
-    if (!extent)
-        *status = mbr_fail(error, MBR_UNKNOWN_OBJECT, "no extent %" PRIu64, id);
-    else if (extent->busy || extent->mapping_count > 0)
-        *status = mbr_fail(error, MBR_BUSY, "extent %" PRIu64 " has %u mappings%s", id,
-            extent->mapping_count, extent->busy ? " and is in another call" : "");
-    if (*status == MBR_OK) {
-        extent->busy = true;
-        instance->file_claims_in_flight++;
-    }
-    mbr_host_unlock(instance);
-    return *status == MBR_OK ? extent : NULL;
-}
-
-mbr_status mbr_host_slot_extent_destroy(mbr_instance *instance,
-    const mbr_extent_destroy_request *raw, mbr_outcome *outcome, mbr_error *error)
-{
-    mbr_extent_destroy_request request;
-    mbr_outcome answer = {0};
-    mbr_status status = MBR_HOST_ENTER(instance, request, raw, outcome, error);
+    mbr_status status = mbr_answer_check(&ask, error);
     if (status != MBR_OK)
         return status;
-    struct mbr_host_extent *extent = begin_destroy(instance, request.extent_id, &status, error);
+    uint64_t limit_bytes; /* asked first, because the kernel answers with SIGXFSZ */
+    int code = instance->os.file_size_limit(instance->os.context, &limit_bytes);
+    if (code != 0)
+        return mbr_host_fail(
+            NULL, error, code, MBR_OUT_OF_MEMORY, "extent_create: getrlimit", ask.bytes);
+    struct mbr_host_extent *extent = mbr_object_create(
+        objects, &objects->extents, ask.id, ask.bytes, sizeof(*extent), &status, error);
     if (!extent)
         return status;
+    extent->extent.content = MBR_CONTENT_ZERO;
+    extent->part.bytes = extent->owned_bytes = ask.bytes;
+    mbr_objects_lock(objects);
+    status = claim_locked(instance, extent, limit_bytes, error);
+    mbr_objects_unlock(objects);
+    if (status != MBR_OK) {
+        mbr_object_end(objects, &objects->extents, &extent->extent.object);
+        return status;
+    }
+    code = back_part(instance, &extent->part);
+    if (code != 0) {
+        status = mbr_host_fail(NULL, error, code, MBR_OUT_OF_MEMORY,
+            "extent_create: fallocate or ftruncate", ask.bytes);
+        return undo_create(instance, extent, status, answer, error);
+    }
+    answer->content = MBR_CONTENT_ZERO;
+    answer->granted_flags = request->flags & MBR_EXTENT_ZEROED;
+    answer->newly_owned_bytes = ask.bytes;
+    settle(instance, extent, ask.bytes);
+    return MBR_OK;
+}
+
+static mbr_status extent_destroy(mbr_instance *instance, const mbr_extent_destroy_request *request,
+    mbr_outcome *answer, mbr_error *error)
+{
+    mbr_status status = MBR_OK;
+    struct mbr_host_extent *extent =
+        mbr_space_enter_extent(&instance->objects, request->extent_id, &status, error);
+    if (!extent)
+        return status;
+    mbr_objects_lock(&instance->objects);
+    instance->file_claims_in_flight++;
+    mbr_objects_unlock(&instance->objects);
 
     int code;
     bool is_exact;
     uint64_t owned_bytes = extent->owned_bytes;
     uint64_t left_bytes = punch_part(instance, extent, &code, &is_exact);
-    answer.released_bytes = owned_bytes - left_bytes;
-    if (left_bytes == 0) { /* also where the call failed after its effect */
-        answer.state = MBR_STATE_DONE;
-    } else {
-        status = mbr_host_fail(error, code, "extent_destroy: fallocate", left_bytes);
-        bool is_unchanged = is_exact && left_bytes == owned_bytes;
-        if (!is_unchanged) {
-            answer.state = MBR_STATE_PARTIAL;
-            answer.residual_owned_bytes = left_bytes;
-        }
-        extent->broken = extent->broken || !is_unchanged; /* its contents are no longer whole */
+    bool is_unchanged = is_exact && left_bytes == owned_bytes;
+    answer->released_bytes = owned_bytes - left_bytes;
+    if (left_bytes > 0) /* else it is gone, also where the call failed after its effect */
+        status = mbr_host_fail(
+            NULL, error, code, MBR_OUT_OF_MEMORY, "extent_destroy: fallocate", left_bytes);
+    if (left_bytes > 0 && !is_unchanged) {
+        answer->state = MBR_STATE_PARTIAL;
+        answer->residual_owned_bytes = left_bytes;
+        extent->extent.broken = true; /* its contents are no longer whole */
     }
-    mbr_host_lock(instance);
-    settle_locked(instance, extent, left_bytes);
-    mbr_host_unlock(instance);
-    mbr_answer_write(outcome, &answer, sizeof(answer));
+    settle(instance, extent, left_bytes);
     return status;
 }
+
+MBR_ANSWER_CHANGE(, mbr_host_slot_extent_create, extent_create, mbr_extent_create_request)
+MBR_ANSWER_CHANGE(, mbr_host_slot_extent_destroy, extent_destroy, mbr_extent_destroy_request)
