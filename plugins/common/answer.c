@@ -5,6 +5,7 @@
 #include "abi/base/checked.h"
 #include "abi/base/error.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -204,7 +205,7 @@ static mbr_status fail_unknown(
         mbr_answer_quote(quoted, key), keys);
 }
 
-mbr_status mbr_answer_options(const mbr_open_request *request,
+static mbr_status read_options(const mbr_open_request *request,
     const struct mbr_answer_option *known, uint32_t known_count, mbr_error *error)
 {
     if (request->option_count > 0 && !request->options)
@@ -219,6 +220,84 @@ mbr_status mbr_answer_options(const mbr_open_request *request,
         status = at < known_count ? set_option(&known[at], request->options[i].value, error)
                                   : fail_unknown(key, known, known_count, error);
     }
+    return status;
+}
+
+/* ---- The plugin's table
+ * --------------------------------------------------------------------- */
+
+mbr_status mbr_answer_nothing(
+    mbr_instance *instance, const void *request, mbr_outcome *answer, mbr_error *error)
+{
+    (void)instance, (void)request, (void)answer, (void)error;
+    return MBR_OK;
+}
+
+mbr_status mbr_answer_mechanisms(const mbr_mechanism_description *described, uint32_t count,
+    const mbr_mechanisms_request *raw, mbr_mechanism_description *outcome, mbr_error *error)
+{
+    mbr_mechanisms_request request;
+    mbr_mechanism_description answer = {0};
+    mbr_status status = MBR_OK;
+    if (!mbr_answer_begin(&request, sizeof(request), raw, outcome, sizeof(*outcome), error))
+        return MBR_INVALID_ARGUMENT;
+    if (request.index < count)
+        answer = described[request.index];
+    else
+        status = mbr_fail(error, MBR_OUT_OF_RANGE, "mechanism %u of %u", request.index, count);
+    answer.count = count;
+    mbr_answer_write(outcome, &answer, sizeof(answer));
+    return status;
+}
+
+static mbr_status find_mechanism(
+    const struct mbr_answer_opening *opening, const char *name, uint32_t *index, mbr_error *error)
+{
+    char quoted[64];
+    for (*index = 0; name && *index < opening->described_count; ++*index)
+        if (strcmp(name, opening->described[*index].name) == 0)
+            return MBR_OK;
+    return mbr_fail(error, MBR_INVALID_ARGUMENT, "no mechanism '%s'; the first of %u is %s",
+        mbr_answer_quote(quoted, name), opening->described_count, opening->described[0].name);
+}
+
+mbr_status mbr_answer_open(const struct mbr_answer_opening *opening, const mbr_open_request *raw,
+    mbr_open_outcome *outcome, uint32_t *index, mbr_error *error)
+{
+    mbr_open_request request;
+    if (!mbr_answer_begin(&request, sizeof(request), raw, outcome, sizeof(*outcome), error))
+        return MBR_INVALID_ARGUMENT;
+    mbr_status status = find_mechanism(opening, request.mechanism, index, error);
+    if (status != MBR_OK)
+        return status;
+    uint32_t kind = request.native_context.kind;
+    if (kind != MBR_NATIVE_STREAM_NONE && kind != opening->native_kind)
+        return mbr_fail(error, MBR_INVALID_ARGUMENT, "a native context of kind %u; here is %u",
+            kind, opening->native_kind);
+    if (!MBR_HAS(mbr_open_outcome, outcome, instance))
+        return mbr_fail(error, MBR_INVALID_ARGUMENT, "the outcome cannot hold an instance");
+    return read_options(&request, opening->options, opening->option_count, error);
+}
+
+mbr_status mbr_answer_errno(
+    mbr_error *error, int code, mbr_status no_memory, const char *call, uint64_t bytes)
+{
+    const char *name = strerrorname_np(code);
+    mbr_status status = code == 0          ? MBR_OK
+        : code == ENOMEM                   ? no_memory
+        : code == ENOSPC                   ? MBR_OUT_OF_MEMORY
+        : code == EMFILE || code == ENFILE ? MBR_OUT_OF_DESCRIPTORS
+        : code == EFBIG                    ? MBR_FILE_SIZE_LIMIT
+                                           : MBR_SYSTEM;
+    if (code == 0)
+        return MBR_OK;
+    mbr_fail_native(error, status, MBR_NATIVE_ERRNO, code, "%s of %" PRIu64 " bytes: %s%s", call,
+        bytes, name ? name : "unknown error",
+        status == MBR_OUT_OF_MAPPINGS ? "; the process is at vm.max_map_count, "
+                                        "larger extents need fewer mappings"
+                                      : "");
+    if (error && MBR_HAS(mbr_error, error, asked_bytes))
+        error->asked_bytes = bytes;
     return status;
 }
 

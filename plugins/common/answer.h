@@ -80,6 +80,14 @@ mbr_status mbr_answer_read_access(
 
 /* ---- Whole slots ---------------------------------------------------------------------------- */
 
+/* The body of a slot that has nothing to do. */
+mbr_status mbr_answer_nothing(
+    mbr_instance *instance, const void *request, mbr_outcome *answer, mbr_error *error);
+
+/* The slot `mechanisms`, of `count` described ones. */
+mbr_status mbr_answer_mechanisms(const mbr_mechanism_description *described, uint32_t count,
+    const mbr_mechanisms_request *raw, mbr_mechanism_description *outcome, mbr_error *error);
+
 /* facts[MBR_FACT_…] has fact_count entries, the one at 0 unused. */
 mbr_status mbr_answer_fact(const uint64_t *facts, uint32_t fact_count,
     const mbr_fact_request *request, mbr_fact_outcome *answer, mbr_error *error);
@@ -98,8 +106,22 @@ struct mbr_answer_option {
     uint64_t low, high;
     uint64_t *value; /* keeps its default where the option is not given */
 };
-mbr_status mbr_answer_options(const mbr_open_request *request,
-    const struct mbr_answer_option *known, uint32_t known_count, mbr_error *error);
+
+/* Begins `open`: sets the options' values and *index, which of the described
+ * mechanisms it is. A native context is of `native_kind` or none. */
+struct mbr_answer_opening {
+    const mbr_mechanism_description *described;
+    const struct mbr_answer_option *options;
+    uint32_t described_count, option_count, native_kind;
+};
+mbr_status mbr_answer_open(const struct mbr_answer_opening *opening, const mbr_open_request *raw,
+    mbr_open_outcome *outcome, uint32_t *index, mbr_error *error);
+
+/* The error of a failed system call, which `call` names; MBR_OK for code 0.
+ * ENOMEM is `no_memory`.
+ */
+mbr_status mbr_answer_errno(
+    mbr_error *error, int code, mbr_status no_memory, const char *call, uint64_t bytes);
 
 /* A caller's string for an error's text, which is UTF-8: at most 63 bytes, those outside printable
  * ASCII as '?'; "(NULL)" for NULL. Returns `quoted`. */

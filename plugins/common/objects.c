@@ -55,9 +55,13 @@ static mbr_status report(
 
 MBR_ANSWER_TELL(, mbr_objects_slot_report, report, mbr_report_request, mbr_report)
 
-mbr_status mbr_objects_check_unused(struct mbr_objects *objects, mbr_error *error)
+mbr_status mbr_objects_check_close(
+    struct mbr_objects *objects, const mbr_close_request *request, mbr_error *error)
 {
     mbr_report live = {0};
+    mbr_status status = mbr_answer_check_flags(request->flags, 0, error);
+    if (status != MBR_OK)
+        return status;
     (void)report((mbr_instance *)objects, NULL, &live, NULL);
     if (live.allocation_count + live.reservation_count + live.extent_count == 0)
         return MBR_OK;

@@ -25,12 +25,16 @@ struct mbr_object_table {
     struct mbr_id_table ids;
 };
 
+struct mbr_allocation_port;
 struct mbr_space_port;
 
 /* First member of every instance. */
 struct mbr_objects {
     const char *mark; /* &mbr_answer_mark while open */
     mbr_heap heap;
+    const struct mbr_allocation_port *allocation_port;
+    uint64_t allocation_unit_bytes;    /* allocations are whole multiples, aligned to
+                                          it */
     const struct mbr_space_port *port; /* NULL: no membrane.virtual */
     uint64_t granule_bytes;
     pthread_mutex_t lock;
@@ -51,8 +55,10 @@ void mbr_objects_finish(struct mbr_objects *objects);
 void mbr_objects_lock(struct mbr_objects *objects);
 void mbr_objects_unlock(struct mbr_objects *objects);
 
-/* MBR_IN_USE while an object lives. */
-mbr_status mbr_objects_check_unused(struct mbr_objects *objects, mbr_error *error);
+/* What every close is refused for: flags, and MBR_IN_USE while an object lives.
+ */
+mbr_status mbr_objects_check_close(
+    struct mbr_objects *objects, const mbr_close_request *request, mbr_error *error);
 
 /* The slot `report`, and the part of `stats` that the books know. */
 mbr_status mbr_objects_slot_report(

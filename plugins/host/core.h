@@ -15,6 +15,7 @@
 #ifndef MEMBRANE_PLUGINS_HOST_CORE_H
 #define MEMBRANE_PLUGINS_HOST_CORE_H
 
+#include "plugins/common/allocation.h"
 #include "plugins/common/space.h"
 #include "plugins/host/os.h"
 
@@ -53,6 +54,7 @@ extern const mbr_plugin_vtable mbr_host_plugin; /* its open uses Linux and the C
 extern const mbr_allocator_vtable mbr_host_allocator;
 extern const mbr_virtual_vtable mbr_host_virtual;
 extern const mbr_shared_vtable mbr_host_shared;
+extern const struct mbr_allocation_port mbr_host_allocation_port;
 extern const struct mbr_space_port mbr_host_port;
 
 mbr_status mbr_host_slot_extent_create(mbr_instance *instance, const mbr_extent_create_request *raw,
@@ -60,8 +62,8 @@ mbr_status mbr_host_slot_extent_create(mbr_instance *instance, const mbr_extent_
 mbr_status mbr_host_slot_extent_destroy(mbr_instance *instance,
     const mbr_extent_destroy_request *raw, mbr_outcome *outcome, mbr_error *error);
 
-/* The error of a failed system call, which `call` names. ENOMEM is `no_memory`; but with `instance`
- * MBR_OUT_OF_MAPPINGS where the process is at its limit. */
+/* mbr_answer_errno for a call that maps: ENOMEM is MBR_OUT_OF_MAPPINGS where the process is at its
+ * limit. */
 mbr_status mbr_host_fail(const mbr_instance *instance, mbr_error *error, int code,
     mbr_status no_memory, const char *call, uint64_t bytes);
 

@@ -211,8 +211,8 @@ static mbr_status extent_create(mbr_instance *instance, const mbr_extent_create_
     uint64_t limit_bytes; /* asked first, because the kernel answers with SIGXFSZ */
     int code = instance->os.file_size_limit(instance->os.context, &limit_bytes);
     if (code != 0)
-        return mbr_host_fail(
-            NULL, error, code, MBR_OUT_OF_MEMORY, "extent_create: getrlimit", ask.bytes);
+        return mbr_answer_errno(
+            error, code, MBR_OUT_OF_MEMORY, "extent_create: getrlimit", ask.bytes);
     struct mbr_host_extent *extent = mbr_object_create(
         objects, &objects->extents, ask.id, ask.bytes, sizeof(*extent), &status, error);
     if (!extent)
@@ -228,8 +228,8 @@ static mbr_status extent_create(mbr_instance *instance, const mbr_extent_create_
     }
     code = back_part(instance, &extent->part);
     if (code != 0) {
-        status = mbr_host_fail(NULL, error, code, MBR_OUT_OF_MEMORY,
-            "extent_create: fallocate or ftruncate", ask.bytes);
+        status = mbr_answer_errno(
+            error, code, MBR_OUT_OF_MEMORY, "extent_create: fallocate or ftruncate", ask.bytes);
         return undo_create(instance, extent, status, answer, error);
     }
     answer->content = MBR_CONTENT_ZERO;
@@ -258,8 +258,8 @@ static mbr_status extent_destroy(mbr_instance *instance, const mbr_extent_destro
     bool is_unchanged = is_exact && left_bytes == owned_bytes;
     answer->released_bytes = owned_bytes - left_bytes;
     if (left_bytes > 0) /* else it is gone, also where the call failed after its effect */
-        status = mbr_host_fail(
-            NULL, error, code, MBR_OUT_OF_MEMORY, "extent_destroy: fallocate", left_bytes);
+        status = mbr_answer_errno(
+            error, code, MBR_OUT_OF_MEMORY, "extent_destroy: fallocate", left_bytes);
     if (left_bytes > 0 && !is_unchanged) {
         answer->state = MBR_STATE_PARTIAL;
         answer->residual_owned_bytes = left_bytes;

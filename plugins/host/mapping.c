@@ -15,20 +15,18 @@ static mbr_status reserve(
     mbr_instance *instance, struct mbr_object *reservation, uint64_t align_bytes, mbr_error *error)
 {
     int code = mbr_host_range_take(instance, reservation, align_bytes, PROT_NONE, MAP_NORESERVE);
-    if (code != 0)
-        return mbr_host_fail(
-            instance, error, code, MBR_OUT_OF_ADDRESSES, "reserve: mmap", reservation->bytes);
-    (void)mbr_host_range_hide(instance, reservation->outer_address, reservation->outer_bytes);
-    return MBR_OK;
+    if (code == 0)
+        (void)mbr_host_range_hide(instance, reservation->outer_address, reservation->outer_bytes);
+    return mbr_host_fail(
+        instance, error, code, MBR_OUT_OF_ADDRESSES, "reserve: mmap", reservation->bytes);
 }
 
 static mbr_status unreserve(
     mbr_instance *instance, struct mbr_object *reservation, mbr_error *error)
 {
     int code = mbr_host_range_give(instance, reservation);
-    return code == 0 ? MBR_OK
-                     : mbr_host_fail(instance, error, code, MBR_SYSTEM, "unreserve: munmap",
-                           reservation->outer_bytes);
+    return mbr_host_fail(
+        instance, error, code, MBR_SYSTEM, "unreserve: munmap", reservation->outer_bytes);
 }
 
 static mbr_status map(
@@ -45,9 +43,7 @@ static mbr_status map(
         (void)os->madvise(os->context, address, bytes, MADV_HUGEPAGE);
     if (code == 0)
         code = mbr_host_range_populate(instance, address, bytes, protection, false);
-    return code == 0
-        ? MBR_OK
-        : mbr_host_fail(instance, error, code, MBR_OUT_OF_MEMORY, "map: mmap and populate", bytes);
+    return mbr_host_fail(instance, error, code, MBR_OUT_OF_MEMORY, "map: mmap and populate", bytes);
 }
 
 static enum mbr_space_end look(const mbr_instance *instance, uint64_t address, uint64_t bytes)
@@ -75,9 +71,8 @@ static mbr_status protect(mbr_instance *instance, uint64_t address, uint64_t byt
     int code = instance->os.mprotect(instance->os.context, address, bytes, protection);
     if (code == 0 && !is_undo)
         code = mbr_host_range_populate(instance, address, bytes, protection, false);
-    return code == 0 ? MBR_OK
-                     : mbr_host_fail(instance, error, code, MBR_OUT_OF_MEMORY,
-                           "protect: mprotect and populate", bytes);
+    return mbr_host_fail(
+        instance, error, code, MBR_OUT_OF_MEMORY, "protect: mprotect and populate", bytes);
 }
 
 const struct mbr_space_port mbr_host_port = {
