@@ -50,18 +50,21 @@ uint64_t mbr_backing_cached_bytes_locked(const mbr_backing *backing)
 }
 
 /* Unmaps one parked extent, which then is pooled. False: nothing is parked, or it is stuck. */
-static bool unpark_one(mbr_backing *backing)
+static bool unpark_one(mbr_backing *backing, const void *editor)
 {
-    int editor;
+    int own_editor;
     uint64_t index;
     mbr_lock_take(&backing->lock);
-    mbr_range *range = mbr_find_parked(backing, 0, NULL, &index);
-    if (range != NULL)
-        mbr_range_begin_edit(range, &editor);
+    mbr_range *range = mbr_find_parked(backing, 0, editor, &index);
+    bool marked_before = range != NULL && range->editor != NULL;
+    if (range != NULL && !marked_before)
+        mbr_range_begin_edit(range, &own_editor);
     mbr_lock_drop(&backing->lock);
     if (range == NULL)
         return false;
     bool unmapped = mbr_range_unmap_slot(range, index);
+    if (marked_before)
+        return unmapped;
     mbr_lock_take(&backing->lock);
     mbr_range_end_edit(range);
     bool empty = range->cached && range->parked_bytes + range->stuck_count == 0 &&
@@ -74,7 +77,7 @@ static bool unpark_one(mbr_backing *backing)
     return unmapped;
 }
 
-uint64_t mbr_backing_evict(mbr_backing *backing, uint64_t bytes)
+uint64_t mbr_backing_evict_beside(mbr_backing *backing, uint64_t bytes, const void *editor)
 {
     uint64_t released = 0;
     while (released < bytes) {
@@ -83,10 +86,15 @@ uint64_t mbr_backing_evict(mbr_backing *backing, uint64_t bytes)
         mbr_lock_drop(&backing->lock);
         if (extent != NULL)
             released += mbr_extent_destroy(backing, extent);
-        else if (!unpark_one(backing))
+        else if (!unpark_one(backing, editor))
             break;
     }
     return released;
+}
+
+uint64_t mbr_backing_evict(mbr_backing *backing, uint64_t bytes)
+{
+    return mbr_backing_evict_beside(backing, bytes, NULL);
 }
 
 uint64_t mbr_backing_trim(mbr_backing *backing, uint64_t keep_bytes)

@@ -73,6 +73,8 @@ bool mbr_extent_settle_users(mbr_backing *backing, mbr_extent *extent)
 {
     if (extent->slot_count == 0 && extent->keeps == NULL)
         return false;
+    if (state_of(extent) == MBR_EXTENT_QUARANTINED || state_of(extent) == MBR_EXTENT_RETAINED)
+        return true; /* marked on whoever paid then: no user's end changes that */
     if (extent->slot_count == 0) {
         mbr_extent_move(backing, extent, MBR_EXTENT_HELD);
     } else if (extent->slot_count == 1) {
@@ -80,6 +82,12 @@ bool mbr_extent_settle_users(mbr_backing *backing, mbr_extent *extent)
     }
     mbr_extent_pay(
         extent, extent->keeps != NULL ? extent->keeps->prefix->holder : extent->slots->holder);
+    if (extent->lost_count != 0 && extent->lost_count == extent->slot_count &&
+        extent->keeps == NULL) { /* nobody is left who could still give it back */
+        mbr_extent_move(backing, extent, MBR_EXTENT_RETAINED);
+        mbr_retain(extent->payer, extent->owned_bytes);
+        backing->retained_bytes += extent->owned_bytes;
+    }
     return true;
 }
 
@@ -160,9 +168,11 @@ mbr_extent *mbr_extent_pool_take_coldest(mbr_backing *backing)
 
 void mbr_extent_withhold(mbr_backing *backing, mbr_extent *extent)
 {
+    backing->quarantined_count++;
+    if (state_of(extent) == MBR_EXTENT_QUARANTINED)
+        return; /* another of its places is stuck already: the mark stands once */
     mbr_extent_move(backing, extent, MBR_EXTENT_QUARANTINED);
     mbr_quarantine(extent->payer, extent->owned_bytes);
-    backing->quarantined_count++;
 }
 
 uint64_t mbr_extent_destroy(mbr_backing *backing, mbr_extent *extent)

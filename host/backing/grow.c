@@ -5,6 +5,8 @@
 #include <string.h>
 #include <utlist.h>
 
+#define UNDO_WAIT_NS UINT64_C(10000000000) /* for fills that were enqueued before the undo */
+
 typedef struct mbr_growth_run {
     mbr_plan plan;
     const mbr_grow_options *options;
@@ -12,6 +14,7 @@ typedef struct mbr_growth_run {
     uint64_t granted_bytes;  /* not yet charged */
     uint64_t adopted_bytes;  /* moved from the cache to the holder in advance */
     uint64_t residual_bytes; /* what an undo could not take back */
+    bool refused_by_client;  /* its publish callback: no reason to press the cache */
     bool planned;            /* sources are taken and nothing was executed */
     mbr_error *error;
 } mbr_growth_run;
@@ -117,6 +120,17 @@ static void strand_item(mbr_growth_run *run, mbr_plan_item *item)
     item->stage = MBR_STAGE_GONE;
 }
 
+static void strand_parked(mbr_growth_run *run, mbr_plan_item *item)
+{
+    mbr_backing *backing = run->backing;
+    mbr_lock_take(&backing->lock);
+    mbr_extent_withhold(backing, item->extent);
+    mbr_range_set_slot(item->range, item->index, MBR_SLOT_STUCK);
+    mbr_lock_drop(&backing->lock);
+    run->residual_bytes += item->extent->owned_bytes;
+    item->stage = MBR_STAGE_GONE;
+}
+
 static mbr_status map_item(mbr_growth_run *run, mbr_plan_item *item)
 {
     mbr_answer answer;
@@ -195,6 +209,7 @@ static mbr_status fill_items(mbr_growth_run *run)
         mbr_plan_item *item = &run->plan.items[i];
         if (!needs_fill(run, item))
             continue;
+        item->filled = true;
         mbr_status status = fill_item(run, item);
         if (status != MBR_OK)
             return status;
@@ -219,17 +234,41 @@ static void unmap_item(mbr_growth_run *run, mbr_plan_item *item)
         strand_item(run, item);
 }
 
+/* Nothing is unmapped under a fill that may still run (I11): the stream is waited for, and where
+ * that fails the filled items stay for good. */
+static void settle_fills(mbr_growth_run *run)
+{
+    mbr_plan *plan = &run->plan;
+    bool waits = run->options->stream_id != 0, is_done = false;
+    for (uint64_t i = 0; i < plan->item_count && waits; i++) {
+        mbr_plan_item *item = &plan->items[i];
+        if (!item->filled)
+            continue;
+        if (!is_done) {
+            uint64_t deadline = mbr_clock_now(&mbr_clock_monotonic) + UNDO_WAIT_NS;
+            is_done = mbr_context_synchronize(
+                          item->range->context, run->options->stream_id, deadline, NULL) == MBR_OK;
+        }
+        if (is_done)
+            return;
+        if (item->stage == MBR_STAGE_MAPPED)
+            strand_item(run, item);
+        else if (item->source == MBR_SOURCE_PARKED)
+            strand_parked(run, item);
+    }
+}
+
 static void undo_items(mbr_growth_run *run)
 {
+    settle_fills(run);
     for (uint64_t i = run->plan.item_count; i-- > 0;) {
         mbr_plan_item *item = &run->plan.items[i];
-        if (item->extent != NULL && item->source != MBR_SOURCE_CREATE)
-            item->extent->content = MBR_CONTENT_STALE; /* a fill may still be under way */
         if (item->stage == MBR_STAGE_MAPPED)
             unmap_item(run, item);
         if (item->stage == MBR_STAGE_UNMAPPED && item->source == MBR_SOURCE_CREATE) {
+            uint64_t owned = item->extent->owned_bytes; /* its record may be gone afterwards */
             if (mbr_extent_destroy(run->backing, item->extent) == 0)
-                run->residual_bytes += item->extent->owned_bytes;
+                run->residual_bytes += owned;
             item->stage = MBR_STAGE_GONE;
         }
     }
@@ -243,7 +282,7 @@ static void undo_items(mbr_growth_run *run)
 static mbr_status take_budget(mbr_growth_run *run)
 {
     const mbr_grow_options *options = run->options;
-    uint64_t adopted = run->plan.pool_bytes + run->plan.parked_bytes;
+    uint64_t adopted = run->plan.adopted_owned_bytes;
     mbr_status status = mbr_grant(options->holder, run->plan.create_bytes, options->refusal);
     if (status != MBR_OK)
         return status;
@@ -328,6 +367,7 @@ static mbr_status execute(mbr_growth_run *run)
     if (status == MBR_OK && run->options->publish != NULL) {
         mbr_lock_assert_none_held();
         status = run->options->publish(run->options->publish_context);
+        run->refused_by_client = status != MBR_OK;
         if (status != MBR_OK)
             mbr_fail(run->error, status, "the publish callback refused; all is undone");
     }
@@ -358,7 +398,7 @@ static mbr_status attempt(mbr_growth_run *run, mbr_range_grow_result *result, ui
     status = execute(run);
     if (status == MBR_OK) {
         publish(run, result);
-    } else if (status == MBR_OUT_OF_MEMORY && run->residual_bytes == 0) {
+    } else if (status == MBR_OUT_OF_MEMORY && run->residual_bytes == 0 && !run->refused_by_client) {
         mbr_authority_note_exhausted(run->backing->authority);
         *short_bytes = create_bytes;
     }
@@ -390,7 +430,7 @@ static mbr_status attempt_under_pressure(mbr_growth_run *run, mbr_range_grow_res
         uint64_t short_bytes;
         mbr_status status = attempt(run, result, &short_bytes);
         if (status == MBR_OK || short_bytes == 0 || could_give(run) < short_bytes ||
-            mbr_backing_evict(run->backing, short_bytes) == 0)
+            mbr_backing_evict_beside(run->backing, short_bytes, &run->plan) == 0)
             return status;
         if (!run->planned) {
             mbr_plan_sources(&run->plan);

@@ -46,8 +46,10 @@ typedef struct mbr_slot {
     mbr_holder *holder;           /* whose use it is; NULL while parked */
     struct mbr_slot *next, *prev; /* the extent's other users */
     mbr_slot_state state;
-    bool was_alias; /* of a leaving slot */
-    bool planned;   /* by the plan that edits the range: parts may overlap */
+    bool was_alias;    /* of a leaving slot */
+    bool lost;         /* in a range that ended with its context lost */
+    const void *leave; /* of a leaving slot: the decommit that it waits for, and no other */
+    bool planned;      /* by the plan that edits the range: parts may overlap */
 } mbr_slot;
 
 /* A prefix's use of an extent. */
@@ -66,7 +68,9 @@ struct mbr_extent {
     _Atomic uint32_t state; /* mbr_extent_state */
     uint32_t content;       /* MBR_CONTENT_… */
     uint32_t isolation_group;
-    uint32_t slot_count; /* slots that map it */
+    uint32_t slot_count;      /* slots that map it */
+    uint32_t lost_count;      /* of them, those that are lost */
+    uint32_t attaching_count; /* mappings of the attach under way, in no slot yet */
     mbr_holder *payer;
     mbr_slot *slots;
     mbr_keep *keeps;
@@ -195,6 +199,8 @@ bool mbr_range_unmap_slot(mbr_range *range, uint64_t index);
 mbr_range *mbr_find_parked(
     mbr_backing *backing, uint64_t bytes, const void *editor, uint64_t *index);
 uint64_t mbr_backing_cached_bytes_locked(const mbr_backing *backing);
+/* mbr_backing_evict, which also takes what is parked in the ranges that `editor` takes from. */
+uint64_t mbr_backing_evict_beside(mbr_backing *backing, uint64_t bytes, const void *editor);
 void mbr_backing_keep_watermark(mbr_backing *backing);
 
 #endif

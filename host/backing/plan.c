@@ -142,11 +142,13 @@ static void choose_source(mbr_plan *plan, mbr_plan_item *item)
     mbr_slot *slot = &item->range->slots[item->index];
     item->victim = NULL;
     item->extent = NULL;
+    item->filled = false;
     item->stage = MBR_STAGE_PLANNED;
     if (slot->state == MBR_SLOT_PARKED) {
         item->source = MBR_SOURCE_PARKED;
         item->extent = slot->extent;
         plan->parked_bytes += item->bytes;
+        plan->adopted_owned_bytes += item->extent->owned_bytes;
         return;
     }
     item->extent = mbr_extent_pool_take(backing, item->bytes, item->range->isolation_group);
@@ -154,6 +156,7 @@ static void choose_source(mbr_plan *plan, mbr_plan_item *item)
         item->source = MBR_SOURCE_POOL;
         item->stage = MBR_STAGE_UNMAPPED;
         plan->pool_bytes += item->bytes;
+        plan->adopted_owned_bytes += item->extent->owned_bytes;
         return;
     }
     item->victim = mbr_find_parked(backing, item->bytes, plan, &item->victim_index);
@@ -164,6 +167,7 @@ static void choose_source(mbr_plan *plan, mbr_plan_item *item)
         /* Out of sight of the next item's search; stays mapped and paid until it is unmapped. */
         mbr_range_set_slot(item->victim, item->victim_index, MBR_SLOT_LEAVING);
         plan->pool_bytes += item->bytes;
+        plan->adopted_owned_bytes += item->extent->owned_bytes;
         return;
     }
     item->source = MBR_SOURCE_CREATE;
@@ -172,7 +176,7 @@ static void choose_source(mbr_plan *plan, mbr_plan_item *item)
 
 void mbr_plan_sources(mbr_plan *plan)
 {
-    plan->create_bytes = plan->pool_bytes = plan->parked_bytes = 0;
+    plan->create_bytes = plan->pool_bytes = plan->parked_bytes = plan->adopted_owned_bytes = 0;
     mbr_lock_take(&plan->backing->lock);
     for (uint64_t i = 0; i < plan->item_count; i++)
         choose_source(plan, &plan->items[i]);

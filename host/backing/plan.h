@@ -26,6 +26,7 @@ typedef struct mbr_plan_item {
     uint64_t index, offset, bytes;
     mbr_source source;
     mbr_item_stage stage;
+    bool filled;        /* or may be: a fill was enqueued */
     mbr_extent *extent; /* NULL until created */
     mbr_range *victim;  /* of STEAL */
     uint64_t victim_index;
@@ -40,6 +41,7 @@ typedef struct mbr_plan {
     mbr_plan_item *items;
     uint64_t item_count, item_capacity;
     uint64_t create_bytes, pool_bytes, parked_bytes; /* pool_bytes: also stolen ones */
+    uint64_t adopted_owned_bytes; /* of pool and parked: what the cache pays for them */
     mbr_plan_item inline_items[MBR_PLAN_INLINE_COUNT];
 } mbr_plan;
 

@@ -9,6 +9,7 @@
 
 #include <stdatomic.h>
 
+#define OWNED_LIMIT_BYTES (UINT64_C(1) << 47) /* of one object: a processor's whole addresses */
 #define PROTECT_ATTEMPT_COUNT 4 /* where the mechanism says that protect may fail spuriously */
 
 struct mbr_port {
@@ -44,12 +45,14 @@ static void begin_call(mbr_port *port, mbr_outcome *outcome)
     *outcome = (mbr_outcome){MBR_SIZED(mbr_outcome)};
 }
 
-static mbr_status violate(
-    mbr_port *port, mbr_answer *answer, mbr_error *error, const char *slot, const char *what)
+/* `bytes`: all that the object can own, since nobody knows what it does (rule 5). */
+static mbr_status violate(mbr_port *port, mbr_answer *answer, uint64_t bytes, mbr_error *error,
+    const char *slot, const char *what)
 {
     add_count(&port->violation_count, 1);
     add_count(&port->withheld_count, 1);
     answer->quarantined = true;
+    answer->owned_bytes = bytes;
     answer->status = MBR_CONTRACT_BROKEN;
     return mbr_fail(error, MBR_CONTRACT_BROKEN,
         "plugin %s: slot %s: %s; the object is withheld and stays charged",
@@ -66,11 +69,11 @@ static mbr_status validate(mbr_port *port, const char *slot, mbr_status status,
     answer->granted_flags = outcome->granted_flags;
     answer->address = outcome->address;
     if (status == MBR_OK && outcome->state != MBR_STATE_DONE)
-        return violate(port, answer, error, slot, "success with a state other than done");
+        return violate(port, answer, bytes, error, slot, "success with a state other than done");
     if (status != MBR_OK && outcome->state == MBR_STATE_DONE)
-        return violate(port, answer, error, slot, "a failure with the state done");
+        return violate(port, answer, bytes, error, slot, "a failure with the state done");
     if (outcome->state > MBR_STATE_QUARANTINED)
-        return violate(port, answer, error, slot, "a state that the contract does not know");
+        return violate(port, answer, bytes, error, slot, "a state that the contract does not know");
     if (outcome->content > MBR_CONTENT_STALE)
         answer->content = MBR_CONTENT_UNDEFINED;
     if (outcome->state == MBR_STATE_QUARANTINED) {
@@ -83,6 +86,17 @@ static mbr_status validate(mbr_port *port, const char *slot, mbr_status status,
         answer->mapped_bytes = mbr_min(outcome->residual_mapped_bytes, bytes);
     }
     return status;
+}
+
+/* What the plugin took is booked as it is, also where it took more than it was allowed; nothing, or
+ * a number that no memory has, is a lie (rule 24). */
+static uint64_t take_owned(mbr_port *port, uint64_t newly_owned_bytes, uint64_t max_owned_bytes)
+{
+    if (newly_owned_bytes != 0 && newly_owned_bytes <= max_owned_bytes)
+        return newly_owned_bytes;
+    add_count(&port->violation_count, 1);
+    bool possible = newly_owned_bytes != 0 && newly_owned_bytes <= OWNED_LIMIT_BYTES;
+    return possible ? newly_owned_bytes : max_owned_bytes;
 }
 
 mbr_status mbr_port_create(
@@ -140,7 +154,7 @@ mbr_status mbr_port_reserve(
     uint64_t end;
     if (outcome.address == 0 || !mbr_add(outcome.address, bytes, &end) ||
         (align_bytes != 0 && outcome.address % align_bytes != 0))
-        return violate(port, answer, error, "reserve", "an address that is null or misaligned");
+        return violate(port, answer, 0, error, "reserve", "an address that is null or misaligned");
     add_count(&port->reservation_count, 1);
     add_count(&port->reserved_bytes, bytes);
     return MBR_OK;
@@ -176,11 +190,8 @@ mbr_status mbr_port_extent_create(mbr_port *port, uint64_t bytes, uint64_t max_o
         port->mechanism.virtual_.extent_create(port->mechanism.instance, &request, &outcome, error);
     status = validate(port, "extent_create", status, &outcome, max_owned_bytes, answer, error);
     if (status == MBR_OK) {
-        /* Booked as it is, even where the plugin took more than it was allowed. */
-        answer->owned_bytes = outcome.newly_owned_bytes;
+        answer->owned_bytes = take_owned(port, outcome.newly_owned_bytes, max_owned_bytes);
         add_count(&port->extent_count, 1);
-        if (outcome.newly_owned_bytes > max_owned_bytes)
-            add_count(&port->violation_count, 1);
     }
     add_count(&port->owned_bytes, answer->owned_bytes);
     return status;
@@ -320,14 +331,12 @@ mbr_status mbr_port_allocate(mbr_port *port, uint64_t bytes, uint64_t align_byte
         uint64_t end;
         if (outcome.address == 0 || !mbr_add(outcome.address, bytes, &end) ||
             (align_bytes != 0 && outcome.address % align_bytes != 0)) {
-            answer->owned_bytes = max_owned_bytes;
-            status = violate(port, answer, error, "allocate", "an address null or misaligned");
+            status = violate(
+                port, answer, max_owned_bytes, error, "allocate", "an address null or misaligned");
         } else {
-            answer->owned_bytes = outcome.newly_owned_bytes;
+            answer->owned_bytes = take_owned(port, outcome.newly_owned_bytes, max_owned_bytes);
             add_count(&port->allocation_count, 1);
-            add_count(&port->mapped_bytes, outcome.newly_owned_bytes);
-            if (outcome.newly_owned_bytes > max_owned_bytes)
-                add_count(&port->violation_count, 1);
+            add_count(&port->mapped_bytes, answer->owned_bytes);
         }
     }
     add_count(&port->owned_bytes, answer->owned_bytes);

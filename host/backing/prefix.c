@@ -52,15 +52,13 @@ static mbr_status check_source(
     return MBR_OK;
 }
 
-static mbr_status check_sources(mbr_backing *backing, const mbr_range_part *parts,
+static mbr_status check_sources_locked(const mbr_backing *backing, const mbr_range_part *parts,
     uint32_t part_count, uint64_t *keep_count, mbr_error *error)
 {
     *keep_count = 0;
     mbr_status status = MBR_OK;
-    mbr_lock_take(&backing->lock);
     for (uint32_t i = 0; i < part_count && status == MBR_OK; i++)
         status = check_source(backing, &parts[i], keep_count, error);
-    mbr_lock_drop(&backing->lock);
     if (status == MBR_OK && *keep_count == 0)
         return mbr_fail(error, MBR_INVALID_ARGUMENT,
             "no whole extent lies inside the pieces; sharing works from %llu bytes on at this "
@@ -128,8 +126,10 @@ mbr_status mbr_backing_make_prefix(mbr_backing *backing, const mbr_range_part *p
         return mbr_fail(error, MBR_UNSUPPORTED,
             "mechanism %s maps an extent at one address only; nothing can be shared there",
             backing->mechanism->description.name);
-    uint64_t keep_count, again;
-    mbr_status status = check_sources(backing, parts, part_count, &keep_count, error);
+    uint64_t keep_count, again, asked = 0;
+    mbr_lock_take(&backing->lock);
+    mbr_status status = check_sources_locked(backing, parts, part_count, &keep_count, error);
+    mbr_lock_drop(&backing->lock);
     if (status != MBR_OK)
         return status;
     mbr_prefix *made = make_record(backing, part_count, keep_count);
@@ -137,22 +137,24 @@ mbr_status mbr_backing_make_prefix(mbr_backing *backing, const mbr_range_part *p
         return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY,
             "no host memory for a prefix of %llu extents", (unsigned long long)keep_count);
     made->holder = holder;
-    status = check_sources(backing, parts, part_count, &again, error);
-    if (status == MBR_OK && again > keep_count)
-        status = mbr_fail(error, MBR_BUSY, "the ranges grow meanwhile; try again");
+    /* Checked again and kept under one lock: another thread may have given parts back meanwhile. */
+    mbr_lock_take(&backing->lock);
+    status = check_sources_locked(backing, parts, part_count, &again, error);
+    if (status == MBR_OK && again != keep_count)
+        status = mbr_fail(error, MBR_BUSY, "the ranges change meanwhile; try again");
+    for (uint32_t i = 0; i < part_count && status == MBR_OK; i++) {
+        keep_part_locked(made, i, &parts[i]);
+        asked += parts[i].bytes;
+    }
+    if (status == MBR_OK) {
+        DL_APPEND(backing->prefixes, made);
+        backing->prefix_count++;
+    }
+    mbr_lock_drop(&backing->lock);
     if (status != MBR_OK) {
         destroy_record(made);
         return status;
     }
-    uint64_t asked = 0;
-    mbr_lock_take(&backing->lock);
-    for (uint32_t i = 0; i < part_count; i++) {
-        keep_part_locked(made, i, &parts[i]);
-        asked += parts[i].bytes;
-    }
-    DL_APPEND(backing->prefixes, made);
-    backing->prefix_count++;
-    mbr_lock_drop(&backing->lock);
     result->extent_count = made->keep_count;
     result->shared_bytes = made->shared_bytes;
     result->boundary_bytes = asked - made->shared_bytes;
@@ -215,6 +217,12 @@ static mbr_status check_targets_locked(const mbr_attach *attach)
         const mbr_range *target = attach->targets[keep->piece];
         if (!takes(attach, keep))
             continue;
+        uint32_t extent_state = atomic_load_explicit(&keep->extent->state, memory_order_relaxed);
+        if (extent_state == MBR_EXTENT_QUARANTINED)
+            return mbr_fail(attach->error, MBR_BUSY,
+                "the prefix's extent at offset %llu is quarantined and never named again; do "
+                "without the prefix",
+                (unsigned long long)keep->offset_bytes);
         if (keep->offset_bytes + keep->extent->bytes > target->bytes)
             return mbr_fail(attach->error, MBR_OUT_OF_RANGE,
                 "target %u has %llu bytes, the prefix reaches %llu", keep->piece,
@@ -270,7 +278,7 @@ static void finish_attach(const mbr_attach *attach)
 static bool is_mapped(mbr_backing *backing, const mbr_extent *extent)
 {
     mbr_lock_take(&backing->lock);
-    bool mapped = extent->slot_count != 0;
+    bool mapped = extent->slot_count + extent->attaching_count != 0;
     mbr_lock_drop(&backing->lock);
     return mapped;
 }
@@ -303,21 +311,43 @@ static mbr_status map_alias(const mbr_attach *attach, const mbr_keep *keep, mbr_
     return map_first(attach, keep, answer);
 }
 
-/* A mapping that could not be taken back: the slot is stuck, the extent stays with its users. */
-static void strand_alias(const mbr_attach *attach, const mbr_keep *keep)
+static void add_alias_locked(const mbr_attach *attach, const mbr_keep *keep, mbr_slot_state state)
+{
+    mbr_extent *extent = keep->extent;
+    mbr_range *target = attach->targets[keep->piece];
+    extent->attaching_count--;
+    uint64_t index = target_slot(attach, keep);
+    mbr_extent_add_slot(extent, &target->slots[index]);
+    target->slots[index].holder = attach->holder;
+    /* Another of its places may have been stuck since the attach began. */
+    if (atomic_load_explicit(&extent->state, memory_order_relaxed) != MBR_EXTENT_QUARANTINED)
+        mbr_extent_move(attach->prefix->backing, extent,
+            extent->slot_count > 1 ? MBR_EXTENT_SHARED : MBR_EXTENT_MAPPED);
+    mbr_range_set_slot(target, index, state);
+}
+
+/* A mapping that could not be taken back: the slot is stuck, the extent stays with its users; where
+ * nobody knows what became of it, it is never named again. */
+static void strand_alias(const mbr_attach *attach, const mbr_keep *keep, bool quarantined)
 {
     mbr_backing *backing = attach->prefix->backing;
-    mbr_range *target = attach->targets[keep->piece];
-    mbr_slot *slot = &target->slots[target_slot(attach, keep)];
     mbr_lock_take(&backing->lock);
-    mbr_extent_add_slot(keep->extent, slot);
-    slot->holder = attach->holder;
-    mbr_extent_move(backing, keep->extent,
-        keep->extent->slot_count > 1 ? MBR_EXTENT_SHARED : MBR_EXTENT_MAPPED);
-    mbr_range_set_slot(target, target_slot(attach, keep), MBR_SLOT_STUCK);
-    backing->quarantined_count++;
+    add_alias_locked(attach, keep, MBR_SLOT_STUCK);
+    if (quarantined)
+        mbr_extent_withhold(backing, keep->extent);
+    else
+        backing->quarantined_count++;
     mbr_lock_drop(&backing->lock);
     mbr_mapped_add(attach->holder, keep->extent->bytes);
+}
+
+/* A prefix may keep one extent twice: its second mapping is a shared one from the first on. */
+static void count_mapping(const mbr_attach *attach, const mbr_keep *keep, int32_t by)
+{
+    mbr_backing *backing = attach->prefix->backing;
+    mbr_lock_take(&backing->lock);
+    keep->extent->attaching_count += (uint32_t)by;
+    mbr_lock_drop(&backing->lock);
 }
 
 static mbr_status attach_one(const mbr_attach *attach, const mbr_keep *keep, uint64_t *residual)
@@ -330,29 +360,20 @@ static mbr_status attach_one(const mbr_attach *attach, const mbr_keep *keep, uin
             (unsigned long long)keep->offset_bytes);
     mbr_answer answer;
     mbr_status status = map_alias(attach, keep, &answer);
+    if (status == MBR_OK || answer.mapped_bytes != 0)
+        count_mapping(attach, keep, 1);
     if (status == MBR_OK || answer.mapped_bytes == 0)
         return status;
-    mbr_answer undone;
+    mbr_answer undone = {0};
     if (answer.quarantined ||
         mbr_port_unmap(attach->prefix->backing->port, target->reservation_id, keep->offset_bytes,
             keep->extent->bytes, &undone, NULL) != MBR_OK) {
-        strand_alias(attach, keep);
+        strand_alias(attach, keep, answer.quarantined || undone.quarantined);
         *residual += keep->extent->bytes;
+    } else {
+        count_mapping(attach, keep, -1);
     }
     return status;
-}
-
-static void publish_alias_locked(const mbr_attach *attach, const mbr_keep *keep)
-{
-    mbr_backing *backing = attach->prefix->backing;
-    mbr_range *target = attach->targets[keep->piece];
-    uint64_t index = target_slot(attach, keep);
-    mbr_slot *slot = &target->slots[index];
-    mbr_extent_add_slot(keep->extent, slot);
-    slot->holder = attach->holder;
-    mbr_extent_move(backing, keep->extent,
-        keep->extent->slot_count > 1 ? MBR_EXTENT_SHARED : MBR_EXTENT_MAPPED);
-    mbr_range_set_slot(target, index, MBR_SLOT_ALIAS);
 }
 
 /* Takes back the aliases of keeps before `end`, in reverse. Returns what stays. */
@@ -366,9 +387,11 @@ static uint64_t undo_aliases(const mbr_attach *attach, uint32_t end)
         if (!takes(attach, keep))
             continue;
         if (mbr_port_unmap(prefix->backing->port, attach->targets[keep->piece]->reservation_id,
-                keep->offset_bytes, keep->extent->bytes, &answer, NULL) == MBR_OK)
+                keep->offset_bytes, keep->extent->bytes, &answer, NULL) == MBR_OK) {
+            count_mapping(attach, keep, -1);
             continue;
-        strand_alias(attach, keep);
+        }
+        strand_alias(attach, keep, answer.quarantined);
         residual += keep->extent->bytes;
     }
     return residual;
@@ -381,7 +404,7 @@ static void publish_aliases(const mbr_attach *attach, mbr_prefix_attach_result *
     for (uint32_t i = 0; i < prefix->keep_count; i++) {
         if (!takes(attach, &prefix->keeps[i]))
             continue;
-        publish_alias_locked(attach, &prefix->keeps[i]);
+        add_alias_locked(attach, &prefix->keeps[i], MBR_SLOT_ALIAS);
         result->extent_count++;
         result->shared_bytes += prefix->keeps[i].extent->bytes;
     }

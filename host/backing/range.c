@@ -300,7 +300,7 @@ mbr_status mbr_backing_reserve(
     mbr_lock_take(&backing->lock);
     found->context = options->context;
     found->handle = options->handle;
-    found->ended = false;
+    found->ended = found->end_waits = found->lost = false; /* of its life before */
     DL_APPEND(backing->live, found);
     backing->live_count++;
     mbr_lock_drop(&backing->lock);

@@ -97,11 +97,11 @@ static void end_retained(mbr_range *range)
     mbr_range_begin_edit(range, range);
     for (uint64_t i = 0; i < range->slot_count; i++) {
         mbr_slot *slot = &range->slots[i];
-        if (!leaves(slot) || slot->extent->payer != slot->holder)
+        if (!leaves(slot))
             continue;
-        mbr_extent_move(backing, slot->extent, MBR_EXTENT_RETAINED);
-        mbr_retain(slot->holder, slot->extent->owned_bytes);
-        backing->retained_bytes += slot->extent->owned_bytes;
+        slot->lost = true;
+        slot->extent->lost_count++;
+        mbr_extent_settle_users(backing, slot->extent); /* retained once all its users are lost */
     }
     DL_DELETE(backing->live, range);
     backing->live_count--;
@@ -180,6 +180,12 @@ typedef struct mbr_leave {
     uint64_t first, end; /* slots */
 } mbr_leave;
 
+/* Parts of a range may overlap: what waits for one decommit is not touched by another (I11). */
+static bool leaves_with(const mbr_slot *slot, const mbr_leave *leave)
+{
+    return slot->state == MBR_SLOT_LEAVING && slot->leave == leave;
+}
+
 static void unmap_leaving(mbr_leave *leave)
 {
     mbr_range *range = leave->range;
@@ -188,7 +194,7 @@ static void unmap_leaving(mbr_leave *leave)
     mbr_range_begin_edit(range, leave);
     mbr_lock_drop(&range->backing->lock);
     for (uint64_t i = leave->first; i < leave->end; i++) {
-        if (range->slots[i].state == MBR_SLOT_LEAVING)
+        if (leaves_with(&range->slots[i], leave))
             mbr_range_unmap_slot(range, i);
     }
     mbr_lock_take(&range->backing->lock);
@@ -246,23 +252,26 @@ static uint64_t usable_bytes(const mbr_range *range, uint64_t offset, uint64_t b
 }
 
 /* Marks what leaves; returns its bytes. */
-static uint64_t mark_leaving_locked(mbr_range *range, uint64_t first, uint64_t end)
+static uint64_t mark_leaving_locked(mbr_leave *leave)
 {
+    mbr_range *range = leave->range;
     uint64_t marked = 0;
-    for (uint64_t i = first; i < end; i++) {
+    for (uint64_t i = leave->first; i < leave->end; i++) {
         if (range->slots[i].state != MBR_SLOT_COMMITTED && range->slots[i].state != MBR_SLOT_ALIAS)
             continue;
         marked += range->slots[i].extent->bytes;
         mbr_range_set_slot(range, i, MBR_SLOT_LEAVING);
+        range->slots[i].leave = leave;
     }
     return marked;
 }
 
-static void unmark_leaving(mbr_range *range, uint64_t first, uint64_t end)
+static void unmark_leaving(const mbr_leave *leave)
 {
+    mbr_range *range = leave->range;
     mbr_lock_take(&range->backing->lock);
-    for (uint64_t i = first; i < end; i++) {
-        if (range->slots[i].state == MBR_SLOT_LEAVING)
+    for (uint64_t i = leave->first; i < leave->end; i++) {
+        if (leaves_with(&range->slots[i], leave))
             mbr_range_set_slot(
                 range, i, range->slots[i].was_alias ? MBR_SLOT_ALIAS : MBR_SLOT_COMMITTED);
     }
@@ -289,7 +298,7 @@ static mbr_status mark_part(mbr_range *range, uint64_t offset, uint64_t bytes, m
     if (status == MBR_OK && bytes != 0) {
         inner_slots(range, offset, bytes, &leave->first, &leave->end);
         uint64_t before = usable_bytes(range, offset, bytes);
-        result->decommitted_bytes = mark_leaving_locked(range, leave->first, leave->end);
+        result->decommitted_bytes = mark_leaving_locked(leave);
         result->kept_bytes = before - result->decommitted_bytes;
         leave->deferred.bytes = result->decommitted_bytes;
         range->leave_count++;
@@ -324,7 +333,7 @@ mbr_status mbr_range_give_back(mbr_range *range, uint64_t offset_bytes, uint64_t
     }
     status = mbr_context_defer(range->context, stream_ids, stream_count, &leave->deferred, error);
     if (status != MBR_OK) {
-        unmark_leaving(range, leave->first, leave->end);
+        unmark_leaving(leave);
         mbr_heap_release(backing->heap, leave);
         *result = (mbr_range_decommit_result){.struct_size = result->struct_size};
         return status;
@@ -347,13 +356,14 @@ static void forget_slot(mbr_range *range, uint64_t index)
     mbr_holder *holder = slot->holder != NULL ? slot->holder : backing->cache;
     mbr_lock_take(&backing->lock);
     bool was_retained = atomic_load(&extent->state) == MBR_EXTENT_RETAINED;
-    if (was_retained) {
+    extent->lost_count -= slot->lost;
+    mbr_range_set_slot(range, index, MBR_SLOT_EMPTY);
+    mbr_extent_remove_slot(extent, slot);
+    bool used = mbr_extent_settle_users(backing, extent);
+    if (!used && was_retained) {
         mbr_retain_settle(extent->payer, extent->owned_bytes);
         backing->retained_bytes -= extent->owned_bytes;
     }
-    mbr_range_set_slot(range, index, MBR_SLOT_EMPTY);
-    mbr_extent_remove_slot(extent, slot);
-    bool used = was_retained ? extent->slot_count != 0 : mbr_extent_settle_users(backing, extent);
     if (!used) {
         if (!was_retained)
             mbr_extent_move(backing, extent, MBR_EXTENT_POOLED);

@@ -266,6 +266,8 @@ mbr_status mbr_manager_read_binding(mbr_manager *manager, mbr_binding_handle bin
     mbr_binding_figures *figures, mbr_error *error)
 {
     mbr_status status;
+    mbr_binding_figures none = {0};
+    mbr_copy_figures(figures, &none, sizeof(none));
     mbr_binding_record *record = mbr_find_binding(manager, binding.value, &status, error);
     if (record == NULL)
         return status;

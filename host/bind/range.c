@@ -64,6 +64,7 @@ typedef struct mbr_part_list {
     mbr_range_part *parts;
     mbr_backing *backing;
     mbr_context *context;
+    mbr_binding_record *binding; /* of the first piece */
     mbr_range_part inline_parts[PART_INLINE_COUNT];
 } mbr_part_list;
 
@@ -83,6 +84,7 @@ static mbr_status fill_part(mbr_manager *manager, mbr_part_list *list, uint32_t 
     if (index == 0) {
         list->backing = record->binding->backing->backing;
         list->context = record->binding->ep->context;
+        list->binding = record->binding;
     }
     list->parts[index] = (mbr_range_part){.range = record->range,
         .handle = piece->range.value,
@@ -220,6 +222,8 @@ mbr_status mbr_range_read(mbr_manager *manager, mbr_range_handle range, uint64_t
 {
     mbr_status status = MBR_OK;
     mbr_range_record *record;
+    mbr_range_figures whole = {MBR_SIZED(mbr_range_figures)};
+    mbr_copy_figures(figures, &whole, sizeof(whole));
     if (range.value != 0) {
         record = mbr_find_range(manager, range.value, &status, error);
     } else {
@@ -230,7 +234,6 @@ mbr_status mbr_range_read(mbr_manager *manager, mbr_range_handle range, uint64_t
     }
     if (record == NULL)
         return status;
-    mbr_range_figures whole = {MBR_SIZED(mbr_range_figures)};
     mbr_range_figures_read(record->range, &whole);
     mbr_copy_figures(figures, &whole, sizeof(whole));
     return MBR_OK;
@@ -277,7 +280,7 @@ mbr_status mbr_prefix_create(mbr_manager *manager, const mbr_prefix_request *req
         &record->prefix, &whole, error);
     if (status != MBR_OK)
         goto drop_handle;
-    record->binding = mbr_find_range(manager, list.parts[0].handle, &status, NULL)->binding;
+    record->binding = list.binding; /* its range may have been released meanwhile */
     count_prefixes(manager, record->binding, 1);
     mbr_table_publish(&manager->prefixes, handle, record);
     whole.prefix.value = handle;
@@ -354,10 +357,11 @@ mbr_status mbr_prefix_read(
     mbr_manager *manager, mbr_prefix_handle prefix, mbr_prefix_figures *figures, mbr_error *error)
 {
     mbr_status status;
+    mbr_prefix_figures whole = {MBR_SIZED(mbr_prefix_figures)};
+    mbr_copy_figures(figures, &whole, sizeof(whole));
     mbr_prefix_record *record = mbr_find_prefix(manager, prefix.value, &status, error);
     if (record == NULL)
         return status;
-    mbr_prefix_figures whole = {MBR_SIZED(mbr_prefix_figures)};
     mbr_prefix_figures_read(record->prefix, &whole);
     mbr_copy_figures(figures, &whole, sizeof(whole));
     return MBR_OK;

@@ -90,6 +90,8 @@ struct FakeSlots {
                 outcome->state = MBR_STATE_PARTIAL;
                 return fault->status;
             }
+            if (fault->kind != FaultKind::kRefuse)
+                fake->stranded_ += request->bytes; /* nobody knows: all of it counts as owned */
             return fail(fault, outcome, error);
         }
         if (request->bytes == 0 || request->bytes % fake->granule_ != 0)
@@ -98,10 +100,12 @@ struct FakeSlots {
             return refuse(error, MBR_OUT_OF_MEMORY, "capacity");
         if (request->bytes > request->max_owned_bytes)
             return refuse(error, MBR_OVER_BUDGET, "more than allowed");
-        fake->extents_[request->extent_id] = {request->bytes, request->bytes};
+        uint64_t owned = request->bytes + static_cast<uint64_t>(fake->owned_skew);
+        fake->extents_[request->extent_id] = {request->bytes, owned};
         outcome->state = MBR_STATE_DONE;
         outcome->content = MBR_CONTENT_ZERO;
-        outcome->newly_owned_bytes = request->bytes;
+        outcome->newly_owned_bytes =
+            fake->owned_lie != FakeMechanism::kTruth ? fake->owned_lie : owned;
         return MBR_OK;
     }
 

@@ -57,6 +57,9 @@ class FakeMechanism
 
     mbr_mechanism mechanism; /* as the loader would have opened it */
     std::vector<Fault> faults;
+    int64_t owned_skew = 0; /* of each extent: what it owns beyond its size */
+    static constexpr uint64_t kTruth = 1;
+    uint64_t owned_lie = kTruth;     /* what it says that a new extent owns */
     std::vector<std::string> misuse; /* calls that the contract forbids a host to make */
 
     uint64_t calls(Slot slot) const { return calls_[static_cast<int>(slot)]; }

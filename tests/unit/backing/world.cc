@@ -21,6 +21,7 @@ World::World(uint64_t limit, uint64_t keep)
     mbr_context_options context_options = {};
     context_options.name = "manual";
     context_options.order = &line.table;
+    context_options.transfer = &line.transfer;
     context_options.instance = reinterpret_cast<mbr_instance *>(&line);
     context_options.queue_entries = 1024;
     context_options.heap = &heap.heap;

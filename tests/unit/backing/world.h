@@ -10,7 +10,9 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <set>
+#include <vector>
 
 extern "C" {
 #include "governor/governor.h"
@@ -57,7 +59,28 @@ struct CountingHeap {
 struct ManualLine {
     std::atomic<uint64_t> signalled{0}, reached{0};
     std::atomic<bool> automatic{true}, lost{false};
+    bool works_while_waited = false; /* a wait reaches its value, as a device that works does */
     mbr_order_vtable table;
+    mbr_transfer_vtable transfer;
+
+    /* Fills that were enqueued and not yet done. `on_fill` does one. */
+    struct Fill {
+        uint64_t address, bytes;
+    };
+    std::vector<Fill> fills;
+    std::function<void(const Fill &)> on_fill;
+    uint64_t fill_count = 0, fail_fill_at = 0; /* from 1; 0: none fails */
+
+    void reach_all()
+    {
+        reached = signalled.load();
+        std::vector<Fill> done;
+        done.swap(fills);
+        for (const Fill &fill : done) {
+            if (on_fill)
+                on_fill(fill);
+        }
+    }
 
     ManualLine()
     {
@@ -75,7 +98,7 @@ struct ManualLine {
             outcome->state = MBR_STATE_DONE;
             outcome->value = ++line->signalled;
             if (line->automatic)
-                line->reached = line->signalled.load();
+                line->reach_all();
             return MBR_OK;
         };
         table.reached = [](mbr_instance *instance, const mbr_line_request *, mbr_outcome *outcome,
@@ -90,6 +113,8 @@ struct ManualLine {
         table.wait = [](mbr_instance *instance, const mbr_line_wait_request *request,
                          mbr_outcome *outcome, mbr_error *) -> mbr_status {
             auto *line = reinterpret_cast<ManualLine *>(instance);
+            if (line->works_while_waited)
+                line->reach_all();
             if (line->reached < request->value)
                 return MBR_TIMED_OUT;
             outcome->state = MBR_STATE_DONE;
@@ -102,6 +127,26 @@ struct ManualLine {
         };
         table.line_close = [](mbr_instance *, const mbr_line_request *, mbr_outcome *outcome,
                                mbr_error *) -> mbr_status {
+            outcome->state = MBR_STATE_DONE;
+            return MBR_OK;
+        };
+        transfer = mbr_transfer_vtable{};
+        transfer.struct_size = sizeof(transfer);
+        transfer.kind = MBR_KIND_TRANSFER;
+        transfer.stream_create = [](mbr_instance *, const mbr_stream_create_request *,
+                                     mbr_stream_create_outcome *,
+                                     mbr_error *) -> mbr_status { return MBR_UNSUPPORTED; };
+        transfer.stream_destroy = [](mbr_instance *, const mbr_stream_destroy_request *,
+                                      mbr_outcome *,
+                                      mbr_error *) -> mbr_status { return MBR_UNSUPPORTED; };
+        transfer.copy = [](mbr_instance *, const mbr_copy_request *, mbr_outcome *,
+                            mbr_error *) -> mbr_status { return MBR_UNSUPPORTED; };
+        transfer.fill = [](mbr_instance *instance, const mbr_fill_request *request,
+                            mbr_outcome *outcome, mbr_error *) -> mbr_status {
+            auto *line = reinterpret_cast<ManualLine *>(instance);
+            if (++line->fill_count == line->fail_fill_at)
+                return MBR_SYSTEM;
+            line->fills.push_back({request->address, request->bytes});
             outcome->state = MBR_STATE_DONE;
             return MBR_OK;
         };
