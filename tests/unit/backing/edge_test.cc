@@ -236,6 +236,26 @@ TEST(Loss, SharedExtent_IsRetainedOnceAndRefundedOnce)
     }
 }
 
+TEST(Loss, ExtentWithAUserThatHasNotEnded_IsNotYetRetained)
+{
+    World world;
+    world.line.automatic = false;
+    mbr_range *source = world.reserve(8 * kGranule);
+    ASSERT_EQ(MBR_OK, world.grow(source, 0, kGranule));
+    mbr_prefix *prefix = keep(world, {{source, 0, 0, kGranule}}, world.kv);
+    mbr_range *sharer = world.reserve(8 * kGranule);
+    ASSERT_EQ(MBR_OK, attach(world, prefix, {sharer}));
+    mbr_prefix_end(prefix);
+    ASSERT_EQ(MBR_OK, world.end(source, false));
+    mbr_context_lose(world.context);
+    EXPECT_EQ(0u, world.kept().retained_bytes);
+    ASSERT_EQ(MBR_OK, world.end(sharer, false));
+    EXPECT_EQ(kGranule, world.kept().retained_bytes);
+    mbr_backing_confirm_lost(world.backing, world.context);
+    EXPECT_EQ(0u, world.books().charged_bytes);
+    world.fake.forget_all();
+}
+
 /* ---- A plugin that lies (rules 5 and 24) */
 
 TEST(PortLies, EveryPairThatTheContractForbids_IsWithheldAndCharged)
