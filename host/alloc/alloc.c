@@ -4,6 +4,7 @@
  * Never holds a lock by itself. */
 #include "host/alloc/cache.h"
 #include "host/alloc/payer.h"
+#include "host/ep/state.h"
 
 #include <string.h>
 
@@ -233,9 +234,8 @@ static mbr_status refuse_context(uint32_t state, mbr_error *error)
     return mbr_fail(error, MBR_BUSY, "the EP is being retired: nothing is allocated any more");
 }
 
-static inline mbr_memo *memo_of(mbr_cache *cache, const mbr_holder *holder)
+static inline mbr_memo *memo_of(mbr_cache *cache, const mbr_holder *holder, uint64_t id)
 {
-    uint64_t id = mbr_holder_id(holder);
     mbr_memo *memo = &cache->memos[id & (MBR_MEMO_COUNT - 1)];
     return __builtin_expect(memo->holder == holder && memo->holder_id == id, 1) ? memo : NULL;
 }
@@ -246,7 +246,7 @@ static const mbr_memo *find_payer(need *need, mbr_memo *own)
     mbr_holder *holder = need->request->holder;
     mbr_memo *memo = own;
     if (need->cache != NULL) {
-        memo = memo_of(need->cache, holder);
+        memo = memo_of(need->cache, holder, mbr_holder_id(holder));
         if (memo != NULL)
             return memo;
         memo = &need->cache->memos[mbr_holder_id(holder) & (MBR_MEMO_COUNT - 1)];
@@ -255,23 +255,27 @@ static const mbr_memo *find_payer(need *need, mbr_memo *own)
     return need->status == MBR_OK ? memo : NULL;
 }
 
+/* What an allocation is published with. */
+typedef struct wish {
+    uint64_t bytes, stream_id, tag;
+} wish;
+
 /* Nothing can fail any more. `before` is the block's word. */
-static inline void publish(const mbr_alloc_table *table, const mbr_arena_request *request,
-    mbr_record *block, uint64_t before, uint64_t payer_bits, uint32_t content,
-    mbr_alloc_result *result)
+static inline void publish(const mbr_alloc_table *table, const wish *wish, mbr_record *block,
+    uint64_t before, uint64_t payer_bits, uint32_t content, mbr_alloc_result *result)
 {
     const mbr_slab *slab = mbr_record_slab(block);
     uint32_t index = mbr_record_index(block);
     uint64_t usable_bytes = atomic_load_explicit(&slab->usable_bytes, memory_order_relaxed);
     uint64_t bits = payer_bits;
-    if ((request->stream_id | request->tag) != 0) {
+    if ((wish->stream_id | wish->tag) != 0) {
         mbr_note *note = mbr_table_note(table, index);
-        atomic_store_explicit(&note->stream_id, request->stream_id, memory_order_relaxed);
-        atomic_store_explicit(&note->tag, request->tag, memory_order_relaxed);
+        atomic_store_explicit(&note->stream_id, wish->stream_id, memory_order_relaxed);
+        atomic_store_explicit(&note->tag, wish->tag, memory_order_relaxed);
         bits |= MBR_WORD_NOTED;
     }
     atomic_store_explicit(
-        &block->slack_bytes, (uint32_t)(usable_bytes - request->bytes), memory_order_relaxed);
+        &block->slack_bytes, (uint32_t)(usable_bytes - wish->bytes), memory_order_relaxed);
     result->content = content;
     result->address = mbr_record_address(block);
     result->usable_bytes = usable_bytes;
@@ -306,7 +310,8 @@ static mbr_status alloc_block(need *need, mbr_alloc_result *result)
             goto refund;
         content = MBR_CONTENT_ZERO;
     }
-    publish(need->arena->table, need->request, block, before, memo->bits, content, result);
+    const wish wish = {need->request->bytes, need->request->stream_id, need->request->tag};
+    publish(need->arena->table, &wish, block, before, memo->bits, content, result);
     return MBR_OK;
 refund:
     mbr_payer_refund(need->arena, need->cache, memo->bits, bytes);
@@ -336,22 +341,19 @@ MBR_RARE static mbr_status alloc_slow(
 }
 
 /* What most allocations are: of a class, as aligned as every block, paid through a tally, of a
- * block that the thread has. False: nothing happened. */
-static inline bool alloc_fast(
-    const mbr_arena *arena, const mbr_arena_request *request, mbr_alloc_result *result)
+ * block that the thread has. In line, and calls nothing: a caller keeps its registers. */
+static inline bool alloc_fast(const mbr_arena *arena, const mbr_holder *holder, uint64_t holder_id,
+    const wish *wish, mbr_alloc_result *result)
 {
-    if (request->bytes > MBR_CLASS_MAX_BYTES || request->flags != 0 ||
-        request->align_bytes > MBR_BLOCK_ALIGN_BYTES ||
-        (request->align_bytes & (request->align_bytes - 1)) != 0 ||
-        mbr_context_state(arena->context) != MBR_CONTEXT_ACTIVE)
+    if (wish->bytes > MBR_CLASS_MAX_BYTES || !mbr_context_is_active(arena->context))
         return false;
     mbr_cache *cache = mbr_cache_peek(arena);
     if (cache == NULL)
         return false;
-    const mbr_memo *memo = memo_of(cache, request->holder);
+    const mbr_memo *memo = memo_of(cache, holder, holder_id);
     if (memo == NULL || (memo->bits & MBR_WORD_EXACT) != 0)
         return false;
-    uint32_t class_index = mbr_class_of(request->bytes);
+    uint32_t class_index = mbr_class_of(wish->bytes);
     mbr_record *block = mbr_cache_pop(cache, class_index);
     if (block == NULL)
         return false;
@@ -363,14 +365,26 @@ static inline bool alloc_fast(
     if (memo->tally != NULL)
         mbr_tally_add(&memo->tally->allocated_bytes,
             atomic_load_explicit(&mbr_record_slab(block)->block_bytes, memory_order_relaxed));
-    publish(arena->table, request, block, before, memo->bits, mbr_word_content(before), result);
+    publish(arena->table, wish, block, before, memo->bits, mbr_word_content(before), result);
     return true;
+}
+
+bool mbr_arena_try_alloc(const mbr_arena *arena, const mbr_holder *holder, uint64_t holder_id,
+    uint64_t bytes, mbr_alloc_result *result)
+{
+    const wish wish = {bytes, 0, 0};
+    return __builtin_expect(alloc_fast(arena, holder, holder_id, &wish, result), 1);
 }
 
 mbr_status mbr_arena_alloc(
     mbr_arena *arena, const mbr_arena_request *request, mbr_alloc_result *result, mbr_error *error)
 {
-    if (__builtin_expect(alloc_fast(arena, request, result), 1))
+    const wish wish = {request->bytes, request->stream_id, request->tag};
+    bool plain = request->flags == 0 && request->align_bytes <= MBR_BLOCK_ALIGN_BYTES &&
+        (request->align_bytes & (request->align_bytes - 1)) == 0;
+    if (__builtin_expect(plain &&
+                alloc_fast(arena, request->holder, mbr_holder_id(request->holder), &wish, result),
+            1))
         return MBR_OK;
     return alloc_slow(arena, request, result, error);
 }

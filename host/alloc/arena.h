@@ -68,6 +68,11 @@ typedef struct mbr_arena_request {
 mbr_status mbr_arena_alloc(
     mbr_arena *arena, const mbr_arena_request *request, mbr_alloc_result *result, mbr_error *error);
 
+/* The shortest way of the hot path: no stream, tag, flag or wish for an alignment. False: nothing
+ * happened, *result is untouched, and mbr_arena_alloc decides. holder_id is the holder's own. */
+bool mbr_arena_try_alloc(const mbr_arena *arena, const mbr_holder *holder, uint64_t holder_id,
+    uint64_t bytes, mbr_alloc_result *result);
+
 /* By handle, or by the allocation's start. now: the caller proves quiescence; otherwise after the
  * streams, or the allocation's own stream if there are none given; at once where it has none.
  *
@@ -77,6 +82,9 @@ mbr_status mbr_arena_alloc(
 mbr_status mbr_alloc_free(mbr_alloc_table *table, mbr_allocation_handle allocation,
     uint64_t address, bool now, const uint64_t *stream_ids, uint32_t stream_count,
     mbr_error *error);
+/* The shortest way: by handle, and the caller proves quiescence. False: nothing happened, and
+ * mbr_alloc_free says why. */
+bool mbr_alloc_try_free(mbr_alloc_table *table, mbr_allocation_handle allocation);
 /* By handle, or by any address inside. MBR_STALE: released, or its block belongs to a later
  * allocation; MBR_UNKNOWN_OBJECT. figures->struct_size is the caller's. */
 mbr_status mbr_alloc_table_read(mbr_alloc_table *table, mbr_allocation_handle allocation,

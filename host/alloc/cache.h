@@ -44,16 +44,20 @@ static inline mbr_record *mbr_cache_pop(mbr_cache *cache, uint32_t class_index)
     return NULL;
 }
 
+static inline bool mbr_cache_has_room(const mbr_cache *cache, uint32_t class_index)
+{
+    const mbr_magazine *magazine = &cache->magazines[class_index];
+    return magazine->top_index != magazine->limit_count &&
+        cache->large_bytes + magazine->counted_bytes <= MBR_CACHE_LARGE_LIMIT_BYTES;
+}
+
 /* False: it is full. */
 static inline bool mbr_cache_push(mbr_cache *cache, uint32_t class_index, mbr_record *block)
 {
     mbr_magazine *magazine = &cache->magazines[class_index];
-    uint64_t large_bytes = cache->large_bytes + magazine->counted_bytes;
-    if (__builtin_expect(magazine->top_index == magazine->limit_count ||
-                large_bytes > MBR_CACHE_LARGE_LIMIT_BYTES,
-            0))
+    if (__builtin_expect(!mbr_cache_has_room(cache, class_index), 0))
         return false;
-    cache->large_bytes = large_bytes;
+    cache->large_bytes += magazine->counted_bytes;
     atomic_store_explicit(&magazine->blocks[magazine->top_index++], block, memory_order_release);
     return true;
 }

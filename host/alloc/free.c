@@ -40,7 +40,7 @@ MBR_RARE static mbr_status refuse_unknown(
 
 /* ---- At once ------------------------------------------------------------------------------------
  */
-static inline void release(mbr_record *record, uint64_t word)
+MBR_RARE static void release_slow(mbr_record *record, uint64_t word)
 {
     const mbr_slab *slab = mbr_record_slab(record);
     mbr_arena *arena = slab->arena;
@@ -48,6 +48,35 @@ static inline void release(mbr_record *record, uint64_t word)
     mbr_payer_refund(
         arena, cache, word, atomic_load_explicit(&slab->block_bytes, memory_order_relaxed));
     mbr_cache_put(arena, cache, record);
+}
+
+/* By tally, into a magazine that has room. In line, and calls nothing but the slow way. */
+static inline void release(mbr_record *record, uint64_t word)
+{
+    const mbr_slab *slab = mbr_record_slab(record);
+    mbr_cache *cache = mbr_cache_peek(slab->arena);
+    mbr_tally *tally = cache != NULL ? mbr_payer_peek(cache, word) : NULL;
+    if (__builtin_expect(tally == NULL || slab->class_index == MBR_CLASS_OWN_SPAN ||
+                !mbr_cache_has_room(cache, slab->class_index),
+            0)) {
+        release_slow(record, word);
+        return;
+    }
+    mbr_tally_add(
+        &tally->freed_bytes, atomic_load_explicit(&slab->block_bytes, memory_order_relaxed));
+    mbr_cache_push(cache, slab->class_index, record);
+}
+
+bool mbr_alloc_try_free(mbr_alloc_table *table, mbr_allocation_handle allocation)
+{
+    uint64_t word;
+    mbr_record *record = find_handle(table, allocation, &word);
+    if (__builtin_expect(record == NULL || mbr_word_state(word) != MBR_ALLOCATION_LIVE ||
+                !mbr_record_try_move(record, &word, MBR_ALLOCATION_RELEASED),
+            0))
+        return false;
+    release(record, word);
+    return true;
 }
 
 /* ---- Through the queue --------------------------------------------------------------------------

@@ -45,17 +45,24 @@ static inline mbr_status mbr_payer_charge(
     return MBR_OK;
 }
 
+/* The thread's tally of the payer in a word; NULL: none, or it pays another way. */
+static inline mbr_tally *mbr_payer_peek(const mbr_cache *cache, uint64_t word)
+{
+    uint32_t index = mbr_word_payer(word);
+    if ((word & MBR_WORD_EXACT) != 0 || index == 0)
+        return NULL;
+    mbr_tally_page *page =
+        atomic_load_explicit(&cache->pages[index >> MBR_PAYER_PAGE_BITS], memory_order_relaxed);
+    return page == NULL ? NULL : &page->tallies[index & (MBR_PAYERS_OF_PAGE - 1)];
+}
+
 /* Before the block is anybody else's. `cache` may be NULL. */
 static inline void mbr_payer_refund(
     mbr_arena *arena, mbr_cache *cache, uint64_t word, uint64_t bytes)
 {
-    uint32_t index = mbr_word_payer(word);
-    mbr_tally_page *page = NULL;
-    if (cache != NULL && (word & MBR_WORD_EXACT) == 0 && index != 0)
-        page =
-            atomic_load_explicit(&cache->pages[index >> MBR_PAYER_PAGE_BITS], memory_order_relaxed);
-    if (__builtin_expect(page != NULL, 1))
-        mbr_tally_add(&page->tallies[index & (MBR_PAYERS_OF_PAGE - 1)].freed_bytes, bytes);
+    mbr_tally *tally = cache != NULL ? mbr_payer_peek(cache, word) : NULL;
+    if (__builtin_expect(tally != NULL, 1))
+        mbr_tally_add(&tally->freed_bytes, bytes);
     else
         mbr_payer_refund_slow(arena, cache, word, bytes);
 }

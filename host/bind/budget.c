@@ -163,6 +163,7 @@ mbr_status mbr_manager_create_holder(mbr_manager *manager, const mbr_holder_requ
     if (status != MBR_OK)
         goto uncount;
     record->authority = authority;
+    record->holder_id = mbr_holder_id(record->holder);
     record->handle = handle;
     mbr_table_publish(&manager->holders, handle, record);
     holder->value = handle;

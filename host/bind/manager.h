@@ -49,6 +49,7 @@ typedef struct mbr_authority_record {
 typedef struct mbr_holder_record {
     mbr_holder *holder;
     mbr_authority_record *authority;
+    uint64_t holder_id;
     uint64_t handle;
 } mbr_holder_record;
 

@@ -2,57 +2,78 @@
  * the arena does the work. On the hot path nothing here takes a lock. */
 #include "host/bind/manager.h"
 
-/* `result` has every field. Written in place: a copy of what was just written would wait for it. */
-static inline mbr_status alloc_whole(mbr_manager *manager, const mbr_alloc_request *request,
+static mbr_status check_holder(
+    const mbr_holder_record *holder, const mbr_binding_record *binding, mbr_error *error)
+{
+    if (holder->authority == binding->backing->authority)
+        return MBR_OK;
+    return mbr_fail(error, MBR_INVALID_ARGUMENT,
+        "the holder is of another authority than the binding; create one under it");
+}
+
+/* `result` has every field. */
+static mbr_status alloc_whole(mbr_manager *manager, const mbr_alloc_request *request,
     mbr_alloc_result *result, mbr_error *error)
 {
     mbr_status status;
-    result->content = MBR_CONTENT_UNDEFINED;
-    result->allocation.value = 0;
-    result->address = result->usable_bytes = result->charged_bytes = 0;
+    *result = (mbr_alloc_result){.struct_size = result->struct_size};
     mbr_binding_record *binding = mbr_find_binding(manager, request->binding.value, &status, error);
     if (binding == NULL)
         return status;
     mbr_holder_record *holder = mbr_find_holder(manager, request->holder.value, &status, error);
     if (holder == NULL)
         return status;
-    if (holder->authority != binding->backing->authority)
-        return mbr_fail(error, MBR_INVALID_ARGUMENT,
-            "the holder is of another authority than the binding; create one under it");
+    status = check_holder(holder, binding, error);
+    if (status != MBR_OK)
+        return status;
     mbr_arena_request inner = {.holder = holder->holder,
         .bytes = request->bytes,
         .align_bytes = request->align_bytes,
         .flags = request->flags,
         .tag = request->tag,
         .refusal = request->refusal};
-    if (request->stream.value != 0) {
-        status =
-            mbr_stream_id(manager, binding->ep->context, request->stream, &inner.stream_id, error);
-        if (status != MBR_OK)
-            return status;
-    }
+    status = mbr_stream_id(manager, binding->ep->context, request->stream, &inner.stream_id, error);
+    if (status != MBR_OK)
+        return status;
     return mbr_arena_alloc(binding->arena, &inner, result, error);
 }
 
-/* For a caller who knows fewer fields. */
-__attribute__((noinline)) static mbr_status alloc_short(mbr_manager *manager,
+/* For a caller who knows fewer fields, too. */
+__attribute__((noinline)) static mbr_status alloc_any(mbr_manager *manager,
     const mbr_alloc_request *request, mbr_alloc_result *result, mbr_error *error)
 {
+    if (result->struct_size >= sizeof(*result))
+        return alloc_whole(manager, request, result, error);
     mbr_alloc_result whole = {MBR_SIZED(mbr_alloc_result)};
     mbr_status status = alloc_whole(manager, request, &whole, error);
     mbr_copy_figures(result, &whole, sizeof(whole));
     return status;
 }
 
+/* Most allocations end here: two look-ups, and the arena has a block for them. The result is
+ * written in place and once: a copy of what was just written would wait for it. */
+static inline bool try_alloc(
+    mbr_manager *manager, const mbr_alloc_request *request, mbr_alloc_result *result)
+{
+    if (result->struct_size < sizeof(*result) || request->flags != 0 ||
+        (request->stream.value | request->tag | request->align_bytes) != 0)
+        return false;
+    const mbr_binding_record *binding = mbr_table_find(&manager->bindings, request->binding.value);
+    const mbr_holder_record *holder = mbr_table_find(&manager->holders, request->holder.value);
+    return binding != NULL && holder != NULL && holder->authority == binding->backing->authority &&
+        mbr_arena_try_alloc(
+            binding->arena, holder->holder, holder->holder_id, request->bytes, result);
+}
+
 mbr_status mbr_alloc(mbr_manager *manager, const mbr_alloc_request *request,
     mbr_alloc_result *result, mbr_error *error)
 {
-    if (__builtin_expect(result->struct_size < sizeof(*result), 0))
-        return alloc_short(manager, request, result, error);
-    return alloc_whole(manager, request, result, error);
+    if (__builtin_expect(try_alloc(manager, request, result), 1))
+        return MBR_OK;
+    return alloc_any(manager, request, result, error);
 }
 
-__attribute__((noinline)) static mbr_status free_after(
+__attribute__((noinline)) static mbr_status free_any(
     mbr_manager *manager, const mbr_free_request *request, mbr_error *error)
 {
     uint64_t ids[MBR_STREAM_LIST_COUNT];
@@ -66,10 +87,10 @@ __attribute__((noinline)) static mbr_status free_after(
 
 mbr_status mbr_free(mbr_manager *manager, const mbr_free_request *request, mbr_error *error)
 {
-    if (request->stream_count != 0)
-        return free_after(manager, request, error);
-    return mbr_alloc_free(manager->allocations, request->allocation, request->address,
-        (request->flags & MBR_FREE_NOW) != 0, NULL, 0, error);
+    bool plain = request->flags == MBR_FREE_NOW && request->stream_count == 0;
+    if (__builtin_expect(plain && mbr_alloc_try_free(manager->allocations, request->allocation), 1))
+        return MBR_OK;
+    return free_any(manager, request, error);
 }
 
 mbr_status mbr_alloc_read(mbr_manager *manager, mbr_allocation_handle allocation, uint64_t address,

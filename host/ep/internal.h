@@ -19,6 +19,7 @@
 #include "abi/base/state.h"
 #include "host/ep/context.h"
 #include "host/ep/pool.h"
+#include "host/ep/state.h"
 
 #include <sys/queue.h>
 
@@ -98,6 +99,7 @@ TAILQ_HEAD(mbr_line_list, mbr_line);
  * Pins and the state are one word, so that a pin is one instruction and no pin can slip past a
  * retirement: life = pins * 4 + state. */
 struct mbr_context {
+    mbr_context_head head; /* first: state.h */
     char name[48];
     mbr_order_vtable order;
     mbr_transfer_vtable transfer;
@@ -108,7 +110,6 @@ struct mbr_context {
     const mbr_heap *heap;
     const mbr_clock *clock;
     const mbr_threads *threads;
-    _Atomic uint64_t life;
     _Atomic uint64_t violation_count;
 
     mbr_lock lock;

@@ -302,7 +302,7 @@ extern "C" {
 
 uint32_t mbr_context_state(const mbr_context *context)
 {
-    return context->state;
+    return static_cast<uint32_t>(context->state);
 }
 
 mbr_status mbr_context_pin(mbr_context *context, mbr_error *error)
@@ -338,7 +338,7 @@ mbr_status mbr_context_fill(mbr_context *context, uint64_t stream_id, uint64_t a
 
 void mbr_context_read(mbr_context *context, mbr_ep_figures *figures)
 {
-    figures->context_state = context->state;
+    figures->context_state = static_cast<uint32_t>(context->state);
     figures->pin_count = context->pin_count;
     figures->queued_count = context->queued_count();
     figures->queued_bytes = context->queued_bytes();

@@ -68,7 +68,7 @@ struct mbr_backing {
 };
 
 struct mbr_context {
-    std::atomic<uint32_t> state{MBR_CONTEXT_ACTIVE};
+    std::atomic<uint64_t> state{MBR_CONTEXT_ACTIVE}; /* first, as host/ep/state.h wants it */
     std::atomic<uint64_t> pin_count{0};
     std::atomic<bool> can_fill{true};
     std::atomic<uint64_t> fill_count{0};
