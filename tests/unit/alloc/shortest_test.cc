@@ -130,18 +130,6 @@ TEST_F(Shortest, Alloc_InAContextThatIsNotActive_IsRefused)
     EXPECT_TRUE(mbr_alloc_try_free(world.table, result.allocation));
 }
 
-TEST_F(Shortest, Alloc_OfABlockWhoseRecordIsWorn_LeavesItToTheLongWay)
-{
-    Warm(world.kv, 64 * kMiB); // one block a slab
-    mbr_alloc_result last = world.Alloc(64 * kMiB);
-    mbr_allocation_handle handle = door_wear(world.table, last.allocation, 0);
-    ASSERT_TRUE(mbr_alloc_try_free(world.table, handle));
-    EXPECT_TRUE(IsRefused(world.kv, 64 * kMiB));
-    mbr_alloc_result next = world.Alloc(64 * kMiB);
-    EXPECT_NE(next.address, last.address);
-    EXPECT_TRUE(mbr_alloc_try_free(world.table, next.allocation));
-}
-
 TEST_F(Shortest, Free_OfWhatIsNotLive_IsRefusedAndChangesNothing)
 {
     mbr_alloc_result block = world.Alloc(Request{4 * kKiB, 0, kStream});
