@@ -269,8 +269,10 @@ TEST(ArenaBudget, Allowance_EightThreadsAtTheEdge_NeverPassIt)
                         mine.pop_back();
                     }
             }
-            for (mbr_allocation_handle handle : mine)
+            for (mbr_allocation_handle handle : mine) {
+                live--;
                 EXPECT_EQ(world.Free(handle), MBR_OK);
+            }
         });
     for (std::thread &thread : threads)
         thread.join();
