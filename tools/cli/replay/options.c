@@ -107,7 +107,7 @@ static error_t parse_choice(
         return error;
     default:
         error = mbr_args_choice_option(state, "--layout", text, layouts, 4, &index);
-        options->layout = layouts[index];
+        options->layout = error == 0 ? layouts[index] : NULL;
         return error;
     }
 }
