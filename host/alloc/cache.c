@@ -79,6 +79,30 @@ void mbr_caches_count_locked(mbr_arena *arena, uint64_t *counts)
                                  &cache->magazines[i].blocks[j], memory_order_relaxed) != NULL;
 }
 
+/* By its thread, of a full magazine: who frees so many at a time takes them again. Without host
+ * memory it stays as it is. Others look at a magazine under the lock only. */
+static void grow_magazine(mbr_arena *arena, mbr_cache *cache, uint32_t class_index)
+{
+    mbr_magazine *magazine = &cache->magazines[class_index];
+    uint32_t most = mbr_class_plan(class_index).magazine_limit, count = magazine->limit_count;
+    if (magazine->top_index != count || count >= most)
+        return;
+    uint32_t grown_count = (uint32_t)mbr_min(count * UINT64_C(2), most);
+    _Atomic(mbr_record *) *grown =
+        mbr_heap_allocate(&arena->heap, grown_count * sizeof(*magazine->blocks));
+    if (grown == NULL)
+        return;
+    void *outgrown = magazine->block;
+    mbr_lock_take(&arena->lock);
+    for (uint32_t i = 0; i < grown_count; i++)
+        atomic_init(&grown[i], i < count ? magazine->blocks[i] : NULL);
+    magazine->blocks = grown;
+    magazine->block = grown;
+    magazine->limit_count = grown_count;
+    mbr_lock_drop(&arena->lock);
+    mbr_heap_release(&arena->heap, outgrown);
+}
+
 /* By its thread: the older half of a full magazine goes, or everything large if that is too much.
  * What others took is counted as kept until here. */
 static void make_room_locked(mbr_arena *arena, mbr_cache *cache, uint32_t class_index)
@@ -87,8 +111,8 @@ static void make_room_locked(mbr_arena *arena, mbr_cache *cache, uint32_t class_
     mbr_magazine *magazine = &cache->magazines[class_index];
     if (magazine->top_index == magazine->limit_count)
         sink_locked(arena, cache, magazine, batch_of(magazine));
-    else
-        for (uint32_t i = MBR_CACHE_LARGE_CLASS; i < MBR_CLASS_COUNT; i++)
+    if (!mbr_cache_has_room(cache, class_index))
+        for (uint32_t i = MBR_CLASS_FIRST_LARGE; i < MBR_CLASS_COUNT; i++)
             sink_locked(arena, cache, &cache->magazines[i], cache->magazines[i].top_index);
 }
 
@@ -99,7 +123,7 @@ static uint32_t room_of(const mbr_cache *cache, uint32_t class_index)
     if (cache == NULL || class_index == MBR_CLASS_OWN_SPAN)
         return 0;
     const mbr_magazine *magazine = &cache->magazines[class_index];
-    uint64_t room = batch_of(magazine) - 1;
+    uint64_t room = mbr_min(batch_of(magazine), BATCH_MAX) - 1;
     if (magazine->counted_bytes != 0)
         room = mbr_min(
             room, (MBR_CACHE_LARGE_LIMIT_BYTES - cache->large_bytes) / magazine->counted_bytes);
@@ -147,9 +171,11 @@ mbr_record *mbr_cache_grow(mbr_arena *arena, mbr_cache *cache, const mbr_slab_re
 void mbr_cache_put_slow(mbr_arena *arena, mbr_cache *cache, mbr_record *block)
 {
     uint32_t class_index = mbr_record_slab(block)->class_index;
+    bool is_cached = cache != NULL && class_index != MBR_CLASS_OWN_SPAN, kept = false;
+    if (is_cached)
+        grow_magazine(arena, cache, class_index);
     mbr_lock_take(&arena->lock);
-    bool kept = false;
-    if (cache != NULL && class_index != MBR_CLASS_OWN_SPAN) {
+    if (is_cached) {
         make_room_locked(arena, cache, class_index);
         kept = mbr_cache_push(cache, class_index, block);
     }
@@ -176,6 +202,8 @@ static void free_cache(const mbr_heap *heap, mbr_cache *cache)
         if (page != NULL)
             mbr_heap_release(heap, page->block);
     }
+    for (uint32_t i = 0; i < MBR_CLASS_COUNT; i++)
+        mbr_heap_release(heap, cache->magazines[i].block);
     mbr_heap_release(heap, cache->block);
 }
 
@@ -253,7 +281,7 @@ static mbr_cache *make_cache(mbr_arena *arena)
     for (uint32_t i = 0; i < MBR_CLASS_COUNT; i++) {
         cache->magazines[i].blocks = entries;
         cache->magazines[i].limit_count = mbr_class_plan(i).magazine_blocks;
-        cache->magazines[i].counted_bytes = i >= MBR_CACHE_LARGE_CLASS ? mbr_class_bytes(i) : 0;
+        cache->magazines[i].counted_bytes = i >= MBR_CLASS_FIRST_LARGE ? mbr_class_bytes(i) : 0;
         entries += cache->magazines[i].limit_count;
     }
     mbr_lock_take(&threads_lock);

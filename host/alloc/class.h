@@ -11,6 +11,7 @@
 #define MBR_BLOCK_ALIGN_BYTES UINT64_C(256) /* of every block */
 #define MBR_CLASS_COUNT 68                  /* classes that are cut from slabs */
 #define MBR_CLASS_OWN_SPAN MBR_CLASS_COUNT  /* no class: one block over a span of its own */
+#define MBR_CLASS_FIRST_LARGE 28            /* the first class above 64 KiB */
 #define MBR_SPAN_ALIGN_MIN_BYTES (UINT64_C(64) << 10) /* a page of the address map */
 #define MBR_SPAN_ALIGN_MAX_BYTES (UINT64_C(2) << 20)  /* above it a request gets its own span */
 #define MBR_SLAB_BLOCK_LIMIT_COUNT 8192
@@ -48,7 +49,8 @@ typedef struct mbr_slab_plan {
     uint64_t span_bytes;      /* what is asked of the backing */
     uint64_t align_bytes;     /* of the span */
     uint32_t most_blocks;     /* also where the span is larger than asked */
-    uint32_t magazine_blocks; /* that one thread keeps */
+    uint32_t magazine_blocks; /* that one thread keeps at first, */
+    uint32_t magazine_limit;  /* and where it frees more than that at a time */
 } mbr_slab_plan;
 
 mbr_slab_plan mbr_class_plan(uint32_t class_index);

@@ -144,6 +144,7 @@ typedef struct mbr_magazine {
     uint32_t top_index; /* its thread's */
     uint32_t limit_count;
     uint64_t counted_bytes; /* of a block of a large class; 0: small ones are not counted */
+    void *block;            /* of a magazine that grew: what is to be released */
 } mbr_magazine;
 
 /* The last payers that a thread used. */
@@ -156,9 +157,8 @@ typedef struct mbr_memo {
     mbr_tally *tally; /* NULL: an exact payer, or the cache */
 } mbr_memo;
 
-/* What one thread keeps of one arena: of small classes at most their magazines hold, 26 MiB; of
- * large ones at most this. */
-#define MBR_CACHE_LARGE_CLASS 28 /* the first class above 64 KiB */
+/* What one thread keeps of one arena: of small classes what their magazines hold, at most 4 MiB
+ * each and 86 MiB together; of large ones at most this. */
 #define MBR_CACHE_LARGE_LIMIT_BYTES (UINT64_C(128) << 20)
 
 struct mbr_cache {
@@ -170,7 +170,7 @@ struct mbr_cache {
     mbr_cache *next, *prev;                              /* of the arena; its lock */
     mbr_cache *thread_next, *thread_prev, **thread_list; /* of the thread; the threads' lock */
     void *block;                                         /* what is to be released */
-    _Atomic(mbr_record *) entries[];                     /* of all magazines */
+    _Atomic(mbr_record *) entries[];                     /* of magazines that did not grow */
 };
 
 /* ---- Arenas -------------------------------------------------------------------------------------

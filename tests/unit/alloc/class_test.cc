@@ -106,7 +106,23 @@ TEST(Class, Plan_EveryClass_FitsItsLimits)
         EXPECT_TRUE(block % plan.align_bytes == 0 || plan.align_bytes == MBR_SPAN_ALIGN_MIN_BYTES);
         EXPECT_GE(plan.magazine_blocks, 1u);
         EXPECT_LE(plan.magazine_blocks, 64u);
+        EXPECT_GE(plan.magazine_limit, plan.magazine_blocks);
+        EXPECT_LE(plan.magazine_limit, 1024u);
+        if (block <= 4096) {
+            EXPECT_EQ(plan.magazine_limit, 1024u) << block;
+        }
+        uint64_t most_bytes = i < MBR_CLASS_FIRST_LARGE ? 4 * kMiB : 64 * kMiB;
+        EXPECT_LE(plan.magazine_limit * block, most_bytes) << block;
     }
+    EXPECT_EQ(mbr_class_bytes(MBR_CLASS_FIRST_LARGE - 1), UINT64_C(65536));
+}
+
+TEST(Class, Plan_SmallMagazinesOfOneThread_HoldAtMost86Mebibytes)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < MBR_CLASS_FIRST_LARGE; i++)
+        bytes += mbr_class_plan(i).magazine_limit * mbr_class_bytes(i);
+    EXPECT_LE(bytes, 86 * kMiB);
 }
 
 TEST(Class, Divide_EveryBlockOfEveryClass_IsTheQuotient)

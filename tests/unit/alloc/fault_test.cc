@@ -204,5 +204,34 @@ TEST(ArenaFault, Span_ThatBreaksTheContract_IsGivenBackAndNamed)
         }
 }
 
+TEST(ArenaFault, Heap_NoRoomForALargerMagazine_FreesAllTheSame)
+{
+    World world;
+    std::vector<mbr_allocation_handle> handles;
+    auto batch = [&] {
+        handles.clear();
+        for (int i = 0; i < 300; i++)
+            handles.push_back(world.Alloc(512).allocation);
+        for (mbr_allocation_handle handle : handles)
+            EXPECT_EQ(world.Free(handle), MBR_OK);
+    };
+    world.Keep(world.Alloc(512).allocation);
+    for (int i = 0; i < 300; i++)
+        handles.push_back(world.Alloc(512).allocation);
+    world.heap.fail_all = true;
+    uint64_t asked = world.heap.calls;
+    for (mbr_allocation_handle handle : handles)
+        EXPECT_EQ(world.Free(handle), MBR_OK);
+    EXPECT_GT(world.heap.calls, asked) << "it asked for a larger one";
+    EXPECT_TRUE(world.Agree());
+    batch();
+    world.heap.fail_all = false;
+    int64_t before = world.heap.blocks_out;
+    batch();
+    EXPECT_EQ(world.heap.blocks_out, before + 1) << "the outgrown ones are released";
+    EXPECT_TRUE(world.Agree());
+    world.FreeAll();
+}
+
 } // namespace
 } // namespace alloc_test

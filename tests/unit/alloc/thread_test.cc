@@ -296,5 +296,26 @@ TEST(ArenaThreads, Churn_WithATrimmerAndAReader_KeepsContentsAndBooks)
     }
 }
 
+TEST(ArenaThreads, Magazines_ThatGrowWhileOthersEmptyThem_LoseNoBlock)
+{
+    constexpr int kBlocks = 700;
+    World world;
+    Together([&](int thread) {
+        std::vector<mbr_allocation_handle> handles(kBlocks);
+        for (int round = 0; round < 20; round++) {
+            uint64_t bytes = 256u << (round % 4);
+            for (mbr_allocation_handle &handle : handles)
+                handle = world.Alloc(bytes).allocation;
+            for (mbr_allocation_handle handle : handles)
+                EXPECT_EQ(world.Free(handle), MBR_OK);
+            if (thread == 0)
+                mbr_arena_trim(world.arena, UINT64_MAX); // takes what the others keep
+        }
+    });
+    EXPECT_TRUE(world.Agree());
+    mbr_arena_trim(world.arena, 0);
+    EXPECT_EQ(world.Figures().slab_bytes, 0u);
+}
+
 } // namespace
 } // namespace alloc_test
