@@ -14,7 +14,6 @@ int main(void)
     mbr_kv_strides before = {MBR_SIZED(mbr_kv_strides)}, after = before;
     mbr_kv_figures figures = {MBR_SIZED(mbr_kv_figures)};
     setup_open(&s, "host", UINT64_C(256) << 20);
-
     mbr_kv_request cache = {MBR_SIZED(mbr_kv_request), .binding = s.binding, .holder = s.holder,
         .geometry = "layers=2,heads=1,dim=16,bytes=1,planes=2", .max_tokens = 2 * MILLION};
     TRY(mbr_kv_create(s.manager, &cache, &kv, &error));
@@ -28,14 +27,12 @@ int main(void)
     printf("a million tokens, address %s\n", after.address == before.address ? "kept" : "moved");
 
     TRY(mbr_kv_prefix_create(first, MILLION, &prefix, &error));
-    prompt.tokens = MILLION + 100;
     prompt.prefix = prefix;
-    prompt.prefix_tokens = MILLION;
+    prompt.tokens = (prompt.prefix_tokens = MILLION) + 100;
     TRY(mbr_sequence_create(kv, &prompt, &second, &error));
     TRY(mbr_kv_read(kv, &figures, &error));
-    printf("%lu tokens of %lu sequences in %lu KiB, %lu KiB of them shared\n", figures.live_tokens,
-        figures.sequence_count, (figures.committed_bytes + figures.shared_bytes) >> 10,
-        figures.shared_bytes >> 10);
+    printf("%lu tokens in %lu KiB, %lu KiB of them shared\n", figures.live_tokens,
+        (figures.committed_bytes + figures.shared_bytes) >> 10, figures.shared_bytes >> 10);
 
     TRY(mbr_sequence_destroy(second, NULL, 0, &error));
     TRY(mbr_sequence_destroy(first, NULL, 0, &error));
