@@ -8,7 +8,7 @@
 #ifndef MEMBRANE_PLUGINS_COMMON_SPACE_H
 #define MEMBRANE_PLUGINS_COMMON_SPACE_H
 
-#include "plugins/common/interval_tree.h"
+#include "abi/base/interval_tree.h"
 #include "plugins/common/objects.h"
 
 struct mbr_reservation {

@@ -1,11 +1,11 @@
 /* Disjoint half-open intervals in order of their start: the mappings of a reservation, the free
- * parts of a file. Every operation takes O(log n) expected steps and none allocates: an interval is
- * a member of its owner's struct.
+ * parts of a file, the addresses that are out. Every operation takes O(log n) expected steps and
+ * none allocates: an interval is a member of its owner's struct.
  *
  * A treap. Equations: left.start < start < right.start; priority >= both children's;
  * largest_bytes = max(bytes, both children's largest_bytes). Not locked. */
-#ifndef MEMBRANE_PLUGINS_COMMON_INTERVAL_TREE_H
-#define MEMBRANE_PLUGINS_COMMON_INTERVAL_TREE_H
+#ifndef MEMBRANE_BASE_INTERVAL_TREE_H
+#define MEMBRANE_BASE_INTERVAL_TREE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 // The tree of intervals against a std::map that is searched from end to end.
 extern "C" {
-#include "plugins/common/interval_tree.h"
+#include "abi/base/interval_tree.h"
 }
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 /* Keeps intervals in order. Never joins, splits or owns one. */
-#include "plugins/common/interval_tree.h"
+#include "abi/base/interval_tree.h"
 
 #include "abi/base/assert.h"
 
