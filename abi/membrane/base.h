@@ -19,6 +19,8 @@
  *   - Arguments are not kept after the call. The host gives every object a 64-bit id that rises and
  *     is never used again; a slot refuses ids that are unknown, released, foreign or doubled with
  *     MBR_UNKNOWN_OBJECT or MBR_ALREADY_EXISTS, without side effect.
+ *   - Reservations and allocations of a granule and more never overlap others that are out, of any
+ *     instance of the process. The host withholds for good what breaks this (rule 24).
  *   - Size 0 is MBR_INVALID_ARGUMENT. Arithmetic on sizes is checked: MBR_OVERFLOW.
  *   - Each slot carries one thread tag: [any-thread], or [serial: OBJECT] where the host never
  * makes two calls at once for the same object.

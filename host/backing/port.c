@@ -1,5 +1,6 @@
 /* The port between host and plugin: ids, validated outcomes, clamped numbers, counts.
- * It decides nothing, keeps no list of objects and holds no lock. */
+ * It decides nothing, keeps no list of objects but of the addresses that are out, and holds no
+ * lock. */
 #include "host/backing/port.h"
 
 #include "abi/base/assert.h"
@@ -7,13 +8,16 @@
 #include "abi/base/error.h"
 #include "abi/base/lock.h"
 
+#include <inttypes.h>
 #include <stdatomic.h>
+#include <stdio.h>
 
 #define OWNED_LIMIT_BYTES (UINT64_C(1) << 47) /* of one object: a processor's whole addresses */
 #define PROTECT_ATTEMPT_COUNT 4 /* where the mechanism says that protect may fail spuriously */
 
 struct mbr_port {
     mbr_mechanism mechanism;
+    mbr_addresses *addresses;
     const mbr_heap *heap;
     _Atomic uint64_t next_id;
     _Atomic uint64_t owned_bytes, mapped_bytes, reserved_bytes;
@@ -82,6 +86,8 @@ static mbr_status validate(mbr_port *port, const char *slot, mbr_status status,
         add_count(&port->withheld_count, 1);
     }
     if (outcome->state == MBR_STATE_PARTIAL) {
+        if (outcome->residual_owned_bytes > bytes || outcome->residual_mapped_bytes > bytes)
+            add_count(&port->violation_count, 1); /* clamped: more than the object has */
         answer->owned_bytes = mbr_min(outcome->residual_owned_bytes, bytes);
         answer->mapped_bytes = mbr_min(outcome->residual_mapped_bytes, bytes);
     }
@@ -99,14 +105,70 @@ static uint64_t take_owned(mbr_port *port, uint64_t newly_owned_bytes, uint64_t 
     return possible ? newly_owned_bytes : max_owned_bytes;
 }
 
-mbr_status mbr_port_create(
-    const mbr_mechanism *mechanism, const mbr_heap *heap, mbr_port **port, mbr_error *error)
+/* ---- Addresses (rule 24)
+ * ------------------------------------------------------------------------------------------- */
+
+/* Storage for one entry, taken before the slot is called, so that nothing has to be undone for want
+ * of it. NULL with MBR_OK: too small to be checked. */
+static mbr_status prepare_entry(
+    const mbr_port *port, uint64_t bytes, mbr_addresses_entry **entry, mbr_error *error)
+{
+    *entry = NULL;
+    if (bytes == 0 || bytes < port->mechanism.granule_min_bytes)
+        return MBR_OK;
+    *entry = mbr_heap_allocate(port->heap, sizeof(**entry));
+    if (*entry == NULL)
+        return mbr_fail(
+            error, MBR_OUT_OF_HOST_MEMORY, "no host memory to note which addresses are out");
+    return MBR_OK;
+}
+
+/* Judges the address of a call that succeeded and notes it as out. `owned_bytes`: all that the
+ * object can own. Takes the entry. */
+static mbr_status take_address(mbr_port *port, const char *slot, uint64_t bytes,
+    uint64_t align_bytes, uint64_t owned_bytes, mbr_addresses_entry *entry, mbr_answer *answer,
+    mbr_error *error)
+{
+    char what[128];
+    uint64_t end, taken;
+    uint64_t address = answer->address;
+    if (address == 0 || !mbr_add(address, bytes, &end) ||
+        (align_bytes != 0 && address % align_bytes != 0))
+        snprintf(what, sizeof(what), "an address that is null or misaligned: 0x%" PRIx64, address);
+    else if (entry != NULL &&
+        !mbr_addresses_enter(port->addresses, entry, port, address, bytes, &taken))
+        snprintf(what, sizeof(what),
+            "addresses [0x%" PRIx64 ", +%" PRIu64 ") that overlap what is out at 0x%" PRIx64,
+            address, bytes, taken);
+    else
+        return MBR_OK;
+    mbr_heap_release(port->heap, entry);
+    return violate(port, answer, owned_bytes, error, slot, what);
+}
+
+/* After the slot that gives addresses back. They stay out if it failed; a plugin that handed them
+ * out again meanwhile has broken the contract. */
+static void settle_entry(mbr_port *port, mbr_addresses_entry *entry, bool is_gone)
+{
+    uint64_t taken;
+    if (entry != NULL && !is_gone) {
+        if (mbr_addresses_enter(
+                port->addresses, entry, port, entry->interval.start, entry->interval.bytes, &taken))
+            return;
+        add_count(&port->violation_count, 1);
+    }
+    mbr_heap_release(port->heap, entry);
+}
+
+mbr_status mbr_port_create(const mbr_mechanism *mechanism, mbr_addresses *addresses,
+    const mbr_heap *heap, mbr_port **port, mbr_error *error)
 {
     *port = NULL;
     mbr_port *created = mbr_heap_allocate(heap, sizeof(*created));
     if (created == NULL)
         return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for a mechanism");
     created->mechanism = *mechanism;
+    created->addresses = addresses;
     created->heap = heap;
     atomic_store(&created->next_id, 1);
     *port = created;
@@ -129,6 +191,9 @@ mbr_status mbr_port_close(mbr_port *port, mbr_error *error)
     mbr_status status = mbr_mechanism_close(&port->mechanism, error);
     if (status != MBR_OK)
         return status;
+    mbr_addresses_entry *withheld;
+    while ((withheld = mbr_addresses_leave_first(port->addresses, port)) != NULL)
+        mbr_heap_release(port->heap, withheld);
     mbr_heap_release(port->heap, port);
     return MBR_OK;
 }
@@ -142,6 +207,10 @@ mbr_status mbr_port_reserve(
     mbr_port *port, uint64_t bytes, uint64_t align_bytes, mbr_answer *answer, mbr_error *error)
 {
     *answer = (mbr_answer){.id = atomic_fetch_add(&port->next_id, 1)};
+    mbr_addresses_entry *entry;
+    answer->status = prepare_entry(port, bytes, &entry, error);
+    if (answer->status != MBR_OK)
+        return answer->status;
     mbr_outcome outcome;
     begin_call(port, &outcome);
     mbr_reserve_request request = {MBR_SIZED(mbr_reserve_request), .reservation_id = answer->id,
@@ -149,28 +218,31 @@ mbr_status mbr_port_reserve(
     mbr_status status =
         port->mechanism.virtual_.reserve(port->mechanism.instance, &request, &outcome, error);
     status = validate(port, "reserve", status, &outcome, 0, answer, error);
+    if (status != MBR_OK) {
+        mbr_heap_release(port->heap, entry);
+        return status;
+    }
+    status = take_address(port, "reserve", bytes, align_bytes, 0, entry, answer, error);
     if (status != MBR_OK)
         return status;
-    uint64_t end;
-    if (outcome.address == 0 || !mbr_add(outcome.address, bytes, &end) ||
-        (align_bytes != 0 && outcome.address % align_bytes != 0))
-        return violate(port, answer, 0, error, "reserve", "an address that is null or misaligned");
     add_count(&port->reservation_count, 1);
     add_count(&port->reserved_bytes, bytes);
     return MBR_OK;
 }
 
 mbr_status mbr_port_unreserve(
-    mbr_port *port, uint64_t reservation_id, uint64_t bytes, mbr_error *error)
+    mbr_port *port, uint64_t reservation_id, uint64_t address, uint64_t bytes, mbr_error *error)
 {
     mbr_answer answer = {0};
     mbr_outcome outcome;
+    mbr_addresses_entry *entry = mbr_addresses_leave(port->addresses, port, address);
     begin_call(port, &outcome);
     mbr_unreserve_request request = {
         MBR_SIZED(mbr_unreserve_request), .reservation_id = reservation_id};
     mbr_status status =
         port->mechanism.virtual_.unreserve(port->mechanism.instance, &request, &outcome, error);
     status = validate(port, "unreserve", status, &outcome, 0, &answer, error);
+    settle_entry(port, entry, status == MBR_OK);
     if (status != MBR_OK)
         return status;
     sub_count(&port->reservation_count, 1);
@@ -319,6 +391,10 @@ mbr_status mbr_port_allocate(mbr_port *port, uint64_t bytes, uint64_t align_byte
     uint64_t max_owned_bytes, uint32_t flags, mbr_answer *answer, mbr_error *error)
 {
     *answer = (mbr_answer){.id = atomic_fetch_add(&port->next_id, 1)};
+    mbr_addresses_entry *entry;
+    answer->status = prepare_entry(port, bytes, &entry, error);
+    if (answer->status != MBR_OK)
+        return answer->status;
     mbr_outcome outcome;
     begin_call(port, &outcome);
     mbr_allocate_request request = {MBR_SIZED(mbr_allocate_request), .flags = flags,
@@ -327,17 +403,15 @@ mbr_status mbr_port_allocate(mbr_port *port, uint64_t bytes, uint64_t align_byte
     mbr_status status =
         port->mechanism.allocator.allocate(port->mechanism.instance, &request, &outcome, error);
     status = validate(port, "allocate", status, &outcome, max_owned_bytes, answer, error);
+    if (status == MBR_OK)
+        status = take_address(
+            port, "allocate", bytes, align_bytes, max_owned_bytes, entry, answer, error);
+    else
+        mbr_heap_release(port->heap, entry);
     if (status == MBR_OK) {
-        uint64_t end;
-        if (outcome.address == 0 || !mbr_add(outcome.address, bytes, &end) ||
-            (align_bytes != 0 && outcome.address % align_bytes != 0)) {
-            status = violate(
-                port, answer, max_owned_bytes, error, "allocate", "an address null or misaligned");
-        } else {
-            answer->owned_bytes = take_owned(port, outcome.newly_owned_bytes, max_owned_bytes);
-            add_count(&port->allocation_count, 1);
-            add_count(&port->mapped_bytes, answer->owned_bytes);
-        }
+        answer->owned_bytes = take_owned(port, outcome.newly_owned_bytes, max_owned_bytes);
+        add_count(&port->allocation_count, 1);
+        add_count(&port->mapped_bytes, answer->owned_bytes);
     }
     add_count(&port->owned_bytes, answer->owned_bytes);
     return status;
@@ -348,12 +422,14 @@ mbr_status mbr_port_release(mbr_port *port, uint64_t allocation_id, uint64_t add
 {
     *answer = (mbr_answer){.id = allocation_id};
     mbr_outcome outcome;
+    mbr_addresses_entry *entry = mbr_addresses_leave(port->addresses, port, address);
     begin_call(port, &outcome);
     mbr_release_request request = {
         MBR_SIZED(mbr_release_request), .allocation_id = allocation_id, .address = address};
     mbr_status status =
         port->mechanism.allocator.release(port->mechanism.instance, &request, &outcome, error);
     status = validate(port, "release", status, &outcome, owned_bytes, answer, error);
+    settle_entry(port, entry, status == MBR_OK);
     if (status != MBR_OK) {
         answer->owned_bytes = owned_bytes;
         return status;
@@ -381,8 +457,9 @@ void mbr_port_forget_mapping(mbr_port *port, uint64_t bytes)
     sub_count(&port->mapped_bytes, bytes);
 }
 
-void mbr_port_forget_reservation(mbr_port *port, uint64_t bytes)
+void mbr_port_forget_reservation(mbr_port *port, uint64_t address, uint64_t bytes)
 {
+    mbr_heap_release(port->heap, mbr_addresses_leave(port->addresses, port, address));
     add_count(&port->withheld_count, 1);
     sub_count(&port->reservation_count, 1);
     sub_count(&port->reserved_bytes, bytes);

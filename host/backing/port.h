@@ -7,6 +7,7 @@
 #ifndef MEMBRANE_HOST_BACKING_PORT_H
 #define MEMBRANE_HOST_BACKING_PORT_H
 
+#include "host/backing/addresses.h"
 #include "host/loader/loader.h"
 
 typedef struct mbr_port mbr_port;
@@ -25,17 +26,21 @@ typedef struct mbr_answer {
     uint64_t gone_bytes;   /* unmapped or released */
 } mbr_answer;
 
-/* The mechanism is copied in; mbr_port_close gives it back to the loader. */
-mbr_status mbr_port_create(
-    const mbr_mechanism *mechanism, const mbr_heap *heap, mbr_port **port, mbr_error *error);
+/* The mechanism is copied in; mbr_port_close gives it back to the loader. `addresses` is shared
+ * with the other ports whose users meet, and outlives the port. */
+mbr_status mbr_port_create(const mbr_mechanism *mechanism, mbr_addresses *addresses,
+    const mbr_heap *heap, mbr_port **port, mbr_error *error);
 /* MBR_IN_USE with both tallies while anything lives. */
 mbr_status mbr_port_close(mbr_port *port, mbr_error *error);
 const mbr_mechanism *mbr_port_mechanism(const mbr_port *port);
 
+/* Addresses that overlap others that are out, here or in mbr_port_allocate, are a breach of the
+ * contract: the object is withheld and never given back, because giving it back could end what the
+ * other user stands on (rule 33). */
 mbr_status mbr_port_reserve(
     mbr_port *port, uint64_t bytes, uint64_t align_bytes, mbr_answer *answer, mbr_error *error);
 mbr_status mbr_port_unreserve(
-    mbr_port *port, uint64_t reservation_id, uint64_t bytes, mbr_error *error);
+    mbr_port *port, uint64_t reservation_id, uint64_t address, uint64_t bytes, mbr_error *error);
 mbr_status mbr_port_extent_create(mbr_port *port, uint64_t bytes, uint64_t max_owned_bytes,
     uint32_t flags, mbr_answer *answer, mbr_error *error);
 mbr_status mbr_port_extent_destroy(
@@ -58,7 +63,7 @@ mbr_status mbr_port_release(mbr_port *port, uint64_t allocation_id, uint64_t add
  * them, and the audit no longer compares with the plugin. */
 void mbr_port_forget_extent(mbr_port *port, uint64_t owned_bytes);
 void mbr_port_forget_mapping(mbr_port *port, uint64_t bytes);
-void mbr_port_forget_reservation(mbr_port *port, uint64_t bytes);
+void mbr_port_forget_reservation(mbr_port *port, uint64_t address, uint64_t bytes);
 
 /* Moving numbers of the plugin; false if it cannot tell. */
 bool mbr_port_stats(mbr_port *port, mbr_mechanism_stats *stats);

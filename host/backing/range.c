@@ -238,6 +238,14 @@ void mbr_range_make_spare(mbr_range *range)
     mbr_lock_drop(&backing->lock);
 }
 
+static void count_withheld_addresses(mbr_backing *backing)
+{
+    mbr_lock_take(&backing->lock);
+    backing->quarantined_count++;
+    mbr_lock_drop(&backing->lock);
+    mbr_authority_note_violation(backing->authority);
+}
+
 static mbr_status reserve_new(
     mbr_backing *backing, const mbr_range *wanted, mbr_range **range, mbr_error *error)
 {
@@ -254,6 +262,8 @@ static mbr_status reserve_new(
     mbr_answer answer;
     mbr_status status =
         mbr_port_reserve(backing->port, wanted->bytes, wanted->align_bytes, &answer, error);
+    if (answer.quarantined) /* leaked on purpose: nobody knows whose addresses they are */
+        count_withheld_addresses(backing);
     if (status != MBR_OK) {
         mbr_range_make_spare(made);
         return status;
@@ -312,8 +322,8 @@ void mbr_range_dissolve(mbr_range *range)
 {
     mbr_backing *backing = range->backing;
     MBR_ASSERT(range->committed_bytes + range->alias_bytes + range->parked_bytes == 0);
-    mbr_status status =
-        mbr_port_unreserve(backing->port, range->reservation_id, range->bytes, NULL);
+    mbr_status status = mbr_port_unreserve(
+        backing->port, range->reservation_id, range->address, range->bytes, NULL);
     if (status == MBR_OK) {
         mbr_range_make_spare(range);
         return;

@@ -400,7 +400,7 @@ void mbr_backing_confirm_lost(mbr_backing *backing, const mbr_context *context)
             if (range->slots[i].extent != NULL)
                 forget_slot(range, i);
         }
-        mbr_port_forget_reservation(backing->port, range->bytes);
+        mbr_port_forget_reservation(backing->port, range->address, range->bytes);
         mbr_range_make_spare(range);
     }
 }

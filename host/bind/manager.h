@@ -100,6 +100,7 @@ struct mbr_manager {
     mbr_clock clock;
     mbr_governor *governor;
     mbr_alloc_table *allocations;
+    mbr_addresses addresses; /* of all mechanisms */
     mbr_log_function log;
     void *log_context;
     char *plugin_path; /* NULL: the environment's */

@@ -103,7 +103,7 @@ static mbr_status open_port(mbr_manager *manager, mbr_plugin_record *plugin,
     mbr_status status = mbr_mechanism_open(plugin->module, &options, &mechanism, error);
     if (status != MBR_OK)
         return status;
-    status = mbr_port_create(&mechanism, &manager->heap, port, error);
+    status = mbr_port_create(&mechanism, &manager->addresses, &manager->heap, port, error);
     if (status != MBR_OK)
         mbr_mechanism_close(&mechanism, NULL);
     return status;

@@ -52,7 +52,7 @@ struct FakeSlots {
         fake->next_address_ = address + request->bytes + fake->granule_; /* a hole between */
         fake->reservations_[request->reservation_id] = {address, request->bytes, {}};
         outcome->state = MBR_STATE_DONE;
-        outcome->address = address;
+        outcome->address = fake->said_address(address);
         return MBR_OK;
     }
 
@@ -128,7 +128,7 @@ struct FakeSlots {
             return refuse(error, MBR_BUSY, "mapped");
         }
         outcome->state = MBR_STATE_DONE;
-        outcome->released_bytes = found->second.owned;
+        outcome->released_bytes = fake->said_released(found->second.owned);
         fake->extents_.erase(found);
         return MBR_OK;
     }
@@ -285,7 +285,7 @@ struct FakeSlots {
                 mappings.erase(start);
             });
         outcome->state = MBR_STATE_DONE;
-        outcome->unmapped_bytes = request->bytes;
+        outcome->unmapped_bytes = fake->said_released(request->bytes);
         return MBR_OK;
     }
 
@@ -306,7 +306,7 @@ struct FakeSlots {
         fake->next_address_ = address + owned;
         fake->allocations_[request->allocation_id] = {address, owned};
         outcome->state = MBR_STATE_DONE;
-        outcome->address = address;
+        outcome->address = fake->said_address(address);
         outcome->newly_owned_bytes = owned;
         outcome->newly_mapped_bytes = owned;
         return MBR_OK;
@@ -325,7 +325,7 @@ struct FakeSlots {
         if (const Fault *fault = fake->meet(Slot::kRelease))
             return fail(fault, outcome, error);
         outcome->state = MBR_STATE_DONE;
-        outcome->released_bytes = found->second.owned;
+        outcome->released_bytes = fake->said_released(found->second.owned);
         fake->allocations_.erase(found);
         return MBR_OK;
     }
@@ -398,6 +398,19 @@ const Fault *FakeMechanism::meet(Slot slot)
         }
     }
     return nullptr;
+}
+
+uint64_t FakeMechanism::said_address(uint64_t address)
+{
+    if (address_lie != 0)
+        address = address_lie;
+    address_lie = 0;
+    return address;
+}
+
+uint64_t FakeMechanism::said_released(uint64_t bytes) const
+{
+    return bytes + static_cast<uint64_t>(released_skew);
 }
 
 void FakeMechanism::note(const char *what, uint64_t id)

@@ -60,6 +60,8 @@ class FakeMechanism
     int64_t owned_skew = 0; /* of each extent: what it owns beyond its size */
     static constexpr uint64_t kTruth = 1;
     uint64_t owned_lie = kTruth;     /* what it says that a new extent owns */
+    uint64_t address_lie = 0;        /* what the next reserve or allocate answers instead; once */
+    int64_t released_skew = 0;       /* what destroy, release and unmap say beyond the truth */
     std::vector<std::string> misuse; /* calls that the contract forbids a host to make */
 
     uint64_t calls(Slot slot) const { return calls_[static_cast<int>(slot)]; }
@@ -104,6 +106,8 @@ class FakeMechanism
     };
 
     const Fault *meet(Slot slot);
+    uint64_t said_address(uint64_t address);
+    uint64_t said_released(uint64_t bytes) const;
     uint64_t owned_locked() const;
     void note(const char *what, uint64_t id);
 

@@ -16,7 +16,8 @@ static mbr_status open_mechanism(const mbr_bench *bench, mbr_bench_core *core, m
     status = mbr_mechanism_open(core->module, &options, &core->mechanism, error);
     if (status != MBR_OK)
         return status;
-    status = mbr_port_create(&core->mechanism, &mbr_heap_libc, &core->port, error);
+    status =
+        mbr_port_create(&core->mechanism, &core->addresses, &mbr_heap_libc, &core->port, error);
     if (status != MBR_OK)
         mbr_mechanism_close(&core->mechanism, NULL);
     return status;
@@ -88,6 +89,8 @@ static mbr_status close_all(mbr_bench_core *core, mbr_error *error)
         status = mbr_governor_destroy(core->governor, error);
     if (status == MBR_OK && core->port != NULL)
         status = mbr_port_close(core->port, error);
+    if (status == MBR_OK)
+        mbr_addresses_finish(&core->addresses);
     if (status == MBR_OK && core->module != NULL)
         mbr_module_close(core->module);
     return status;
@@ -96,6 +99,7 @@ static mbr_status close_all(mbr_bench_core *core, mbr_error *error)
 bool mbr_bench_core_open(mbr_bench *bench, mbr_bench_core *core)
 {
     *core = (mbr_bench_core){0};
+    mbr_addresses_init(&core->addresses);
     mbr_error error = {MBR_SIZED(mbr_error)};
     mbr_status status = open_mechanism(bench, core, &error);
     if (status == MBR_OK)

@@ -52,6 +52,7 @@ uint64_t mbr_bench_world_owned(mbr_bench_world *world);
 typedef struct mbr_bench_core {
     mbr_module *module;
     mbr_mechanism mechanism; /* the port's; for reading */
+    mbr_addresses addresses;
     mbr_port *port;
     mbr_governor *governor;
     mbr_authority *authority;

@@ -29,7 +29,8 @@ World::World(uint64_t limit, uint64_t keep)
     EXPECT_EQ(MBR_OK, mbr_context_create(&context_options, &context, &error)) << error.text;
     mbr_native native = {MBR_NATIVE_STREAM_CPU, 0, 1};
     EXPECT_EQ(MBR_OK, mbr_context_attach_stream(context, native, &stream, &error)) << error.text;
-    EXPECT_EQ(MBR_OK, mbr_port_create(&fake.mechanism, &heap.heap, &port, &error));
+    mbr_addresses_init(&addresses);
+    EXPECT_EQ(MBR_OK, mbr_port_create(&fake.mechanism, &addresses, &heap.heap, &port, &error));
     mbr_backing_options options = {port, authority, "cache", keep, &heap.heap};
     EXPECT_EQ(MBR_OK, mbr_backing_create(&options, &backing, &error)) << error.text;
 }
@@ -66,6 +67,7 @@ World::~World()
     EXPECT_EQ(0u, fake.mappings());
     EXPECT_EQ(0u, fake.reservations());
     EXPECT_TRUE(fake.misuse.empty()) << fake.misuse.front();
+    EXPECT_EQ(nullptr, addresses.root); /* none is out */
     end_parts();
     EXPECT_EQ(1u, heap.live.size()); /* the port: closing it would close the fake by the loader */
 }

@@ -167,6 +167,7 @@ class World
     mbr_holder *kv = nullptr, *prefix = nullptr;
     mbr_context *context = nullptr;
     uint64_t stream = 0;
+    mbr_addresses addresses;
     mbr_port *port = nullptr;
     mbr_backing *backing = nullptr;
     bool leaks = false; /* a planted fault left something that is never given back */
