@@ -4,6 +4,7 @@
 #include "tools/bench/bench.h"
 #include "tools/cli/args.h"
 #include "tools/cli/inspect.h"
+#include "tools/cli/new_plugin.h"
 #include "tools/cli/plugins.h"
 #include "tools/cli/replay/replay.h"
 #include "tools/cli/share.h"
@@ -27,6 +28,7 @@ static const command commands[] = {
     {"replay", "serve a request trace with real memory under a budget", mbr_cli_replay},
     {"bench", "measure this machine against docs/performance.md", mbr_cli_bench},
     {"share", "what sharing a prefix saves, and from which length it works", mbr_cli_share},
+    {"new-plugin", "the first files of a backend plugin, in a new folder", mbr_cli_new_plugin},
 };
 
 #define COMMAND_COUNT (sizeof commands / sizeof commands[0])
