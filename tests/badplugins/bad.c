@@ -1,0 +1,61 @@
+/* libmembrane-bad.so: the entry, and the tables that faults are put into. */
+#include "tests/badplugins/bad.h"
+
+#include "plugins/common/answer.h"
+#include "plugins/host/core.h"
+
+#include <pthread.h>
+#include <string.h>
+
+MBR_PLUGIN_NOTE("bad", "membrane tests", MBR_NOTE_UNLOADABLE);
+
+/* 64 bytes that a copy of the file may hold another name in. */
+#define NAME_BYTES 64
+__attribute__((used)) static const volatile char bad_fault[NAME_BYTES] = "MEMBRANE-FAULT:none";
+
+struct bad_tables bad;
+static struct bad_tables good;
+const struct bad_tables *bad_good = &good;
+
+bool bad_is(const char *fault)
+{
+    char name[NAME_BYTES];
+    for (unsigned i = 0; i < NAME_BYTES; i++)
+        name[i] = bad_fault[i];
+    return strncmp(name + strlen("MEMBRANE-FAULT:"), fault, NAME_BYTES) == 0;
+}
+
+static mbr_status capability(mbr_instance *instance, const mbr_capability_request *request,
+    mbr_capability_outcome *outcome, mbr_error *error)
+{
+    mbr_status status = mbr_host_plugin.capability(instance, request, outcome, error);
+    if (status != MBR_OK)
+        return status;
+    const mbr_vtable_head *table = NULL;
+    if (outcome->table->kind == MBR_KIND_ALLOCATOR)
+        table = (const mbr_vtable_head *)&bad.allocator;
+    if (outcome->table->kind == MBR_KIND_VIRTUAL && bad.has_virtual)
+        table = (const mbr_vtable_head *)&bad.virtual_;
+    if (outcome->table->kind == MBR_KIND_SHARED && bad.has_shared)
+        table = (const mbr_vtable_head *)&bad.shared;
+    outcome->table = table;
+    return table != NULL ? MBR_OK : MBR_UNSUPPORTED;
+}
+
+static void install(void)
+{
+    good = (struct bad_tables){
+        mbr_host_plugin, mbr_host_allocator, mbr_host_virtual, mbr_host_shared, true, true};
+    good.plugin.name = "bad";
+    good.plugin.capability = capability;
+    bad = good;
+    bad_install_lod();
+    bad_install_opn();
+}
+
+MBR_EXPORT mbr_status membrane_plugin_v1(const mbr_hello *hello, mbr_reply *reply, mbr_error *error)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, install);
+    return mbr_answer_hello(&bad.plugin, hello, reply, error);
+}

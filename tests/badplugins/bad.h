@@ -1,0 +1,32 @@
+/* A good plugin, the host plugin's own code, with one fault before its slots.
+ *
+ * One shared object is built; a fault is chosen by its name in the file (bad_fault), which the test
+ * writes into a copy, so that two hundred bad plugins cost one build. A file bad_GROUP.c holds the
+ * faults of one group of checks: its install function replaces slots of the tables where its fault
+ * is the chosen one. faults.txt says which check must fail each. */
+#ifndef MEMBRANE_TESTS_BADPLUGINS_BAD_H
+#define MEMBRANE_TESTS_BADPLUGINS_BAD_H
+
+#include "membrane/membrane_plugin.h"
+
+#include <stdbool.h>
+
+struct bad_tables {
+    mbr_plugin_vtable plugin;
+    mbr_allocator_vtable allocator;
+    mbr_virtual_vtable virtual_;
+    mbr_shared_vtable shared;
+    bool has_virtual, has_shared; /* offered */
+};
+
+extern struct bad_tables bad;             /* what the plugin publishes */
+extern const struct bad_tables *bad_good; /* the slots without a fault */
+
+/* Whether the file was made for this fault. */
+bool bad_is(const char *fault);
+
+/* One a file; called once, before the entry answers. */
+void bad_install_lod(void);
+void bad_install_opn(void);
+
+#endif

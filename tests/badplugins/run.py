@@ -1,0 +1,107 @@
+"""Each bad plugin is failed by its named check, and by no other.
+
+Usage: run.py MEMBRANE_CHECK BAD_PLUGIN FAULTS
+
+A copy of the plugin is made for each fault of the table, with the fault's name in it, and judged up to
+the level of its check. The findings must be exactly that check's: then the check sees the fault, and
+with the check removed the plugin would pass. The plugin without a fault has no finding.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+MARK = b"MEMBRANE-FAULT:"
+NAME_BYTES = 64
+TIMEOUT_S = "2"
+COSTLY_LEVEL = 4 # checks of this level and above run alone for a fault of theirs
+
+
+def read_table(path):
+    with open(path, encoding="utf-8") as file:
+        rows = [line.split() for line in file if line.strip() and not line.startswith("#")]
+    for row in rows:
+        assert len(row) == 2, f"{path}: {row}: a fault and a check"
+    names = [row[0] for row in rows]
+    assert len(names) == len(set(names)), f"{path}: a fault is there twice"
+    return rows
+
+
+def levels_of(tool):
+    listed = subprocess.run([tool, "--list"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return {line.split()[0]: int(line.split()[2]) for line in listed.splitlines()}
+
+
+def write_copy(plugin, fault, folder):
+    with open(plugin, "rb") as file:
+        image = file.read()
+    at = image.index(MARK)
+    assert image.count(MARK) == 1 and len(MARK) + len(fault) < NAME_BYTES, fault
+    image = image[:at] + (MARK + fault.encode()).ljust(NAME_BYTES, b"\0") + image[at + NAME_BYTES:]
+    path = os.path.join(folder, "libmembrane-bad.so")
+    with open(path, "wb") as file:
+        file.write(image)
+    return path
+
+
+def findings(tool, path, arguments):
+    done = subprocess.run(
+        [tool, path, "--format", "json", "--timeout", TIMEOUT_S] + arguments,
+        stdout=subprocess.PIPE, text=True, check=False)
+    report = json.loads(done.stdout)
+    return report, {finding["id"]: finding for finding in report["findings"]}
+
+
+def judge(tool, plugin, fault, check, levels):
+    """What is wrong, or None."""
+    if check not in levels:
+        return f"{check} is no check"
+    with tempfile.TemporaryDirectory() as folder:
+        path = write_copy(plugin, fault, folder)
+        level = min(levels[check], COSTLY_LEVEL - 1)
+        found = findings(tool, path, ["--level", str(level)])[1]
+        if levels[check] > level:
+            found.update(findings(tool, path, ["--level", "5", "--only", check])[1])
+        if set(found) == {check}:
+            return None
+        texts = [f"{name}: {found[name]['observed'][:150]}" for name in found]
+        return f"wanted {check} alone, found {texts or 'nothing'}"
+
+
+def share_of(rows):
+    """This shard's part of the table."""
+    count = int(os.environ.get("TEST_TOTAL_SHARDS", "1"))
+    index = int(os.environ.get("TEST_SHARD_INDEX", "0"))
+    status = os.environ.get("TEST_SHARD_STATUS_FILE")
+    if status:
+        open(status, "w", encoding="utf-8").close()
+    return rows[index::count], index == 0
+
+
+def main():
+    tool, plugin, table = sys.argv[1:4]
+    rows, is_first = share_of(read_table(table))
+    only = os.environ.get("BAD_FAULTS") # a comma-separated list, while one is written
+    if only:
+        rows = [row for row in rows if row[0] in only.split(",")]
+    levels = levels_of(tool)
+    bad = 0
+    if is_first:
+        with tempfile.TemporaryDirectory() as folder:
+            report, found = findings(
+                tool, write_copy(plugin, "none", folder), ["--level", str(COSTLY_LEVEL - 1)])
+            if found or report["exit_code"] != 0:
+                print(f"the plugin without a fault: {json.dumps(report, indent=1)}")
+                bad += 1
+    for fault, check in rows:
+        wrong = judge(tool, plugin, fault, check, levels)
+        if wrong:
+            print(f"{fault}: {wrong}")
+            bad += 1
+    print(f"{len(rows)} faults, {bad} not as the table says")
+    return 1 if bad else 0
+
+
+sys.exit(main())

@@ -1,0 +1,140 @@
+/* Reads /proc and fstat. Never asks the plugin. Rss would count an alias twice, so that memory
+ * files are counted by their blocks and private memory by Pss. */
+#include "tools/check/oracle.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#define FILES_MAX 512
+#define TMPFS_MAGIC_NUMBER 0x01021994
+
+typedef struct seen_files {
+    struct {
+        uint64_t device, inode;
+    } files[FILES_MAX];
+    uint32_t count;
+} seen_files;
+
+static bool add_file(seen_files *seen, uint64_t device, uint64_t inode)
+{
+    for (uint32_t i = 0; i < seen->count; i++)
+        if (seen->files[i].device == device && seen->files[i].inode == inode)
+            return false;
+    if (seen->count == FILES_MAX)
+        return false;
+    seen->files[seen->count].device = device;
+    seen->files[seen->count++].inode = inode;
+    return true;
+}
+
+/* Blocks of every memory file behind a descriptor, each once. */
+static bool read_descriptors(mbr_oracle *oracle, seen_files *seen)
+{
+    DIR *all = opendir("/proc/self/fd");
+    if (all == NULL)
+        return false;
+    const struct dirent *entry;
+    while ((entry = readdir(all)) != NULL) {
+        struct stat facts;
+        struct statfs system;
+        int fd = atoi(entry->d_name);
+        if (entry->d_name[0] == '.' || fd == dirfd(all))
+            continue;
+        oracle->descriptor_count++;
+        if (fstat(fd, &facts) != 0 || !S_ISREG(facts.st_mode) || fstatfs(fd, &system) != 0 ||
+            system.f_type != TMPFS_MAGIC_NUMBER || !add_file(seen, facts.st_dev, facts.st_ino))
+            continue;
+        oracle->file_bytes += (uint64_t)facts.st_blocks * 512;
+    }
+    closedir(all);
+    return true;
+}
+
+typedef struct mapping {
+    uint64_t inode, device;
+    bool is_memory_file;
+} mapping;
+
+static bool read_head(const char *line, mapping *now)
+{
+    unsigned long start, end, offset, inode;
+    unsigned int major, minor;
+    char access[8];
+    int path = 0;
+    if (sscanf(line, "%lx-%lx %7s %lx %x:%x %lu %n", &start, &end, access, &offset, &major, &minor,
+            &inode, &path) != 7)
+        return false;
+    now->inode = inode;
+    now->device = ((uint64_t)major << 8) | minor;
+    now->is_memory_file = inode != 0 &&
+        (strncmp(line + path, "/memfd:", 7) == 0 || strncmp(line + path, "/dev/shm", 8) == 0 ||
+            strncmp(line + path, "/dev/zero", 9) == 0);
+    return true;
+}
+
+static bool is_seen(const seen_files *seen, uint64_t inode)
+{
+    for (uint32_t i = 0; i < seen->count; i++)
+        if (seen->files[i].inode == inode)
+            return true;
+    return false;
+}
+
+/* Private pages by Pss_Anon of the whole; pages of memory files that no descriptor shows by Pss. */
+static bool read_mappings(mbr_oracle *oracle, const seen_files *seen)
+{
+    FILE *file = fopen("/proc/self/smaps", "re");
+    char line[4352];
+    mapping now = {0};
+    unsigned long kib;
+    if (file == NULL)
+        return false;
+    while (fgets(line, sizeof line, file) != NULL) {
+        if (read_head(line, &now))
+            oracle->mapping_count++;
+        else if (sscanf(line, "Pss: %lu kB", &kib) == 1) {
+            if (now.is_memory_file && !is_seen(seen, now.inode))
+                oracle->file_bytes += kib * 1024;
+        } else if (sscanf(line, "Anonymous: %lu kB", &kib) == 1)
+            oracle->anonymous_bytes += kib * 1024;
+    }
+    fclose(file);
+    return true;
+}
+
+static uint64_t count_threads(void)
+{
+    DIR *all = opendir("/proc/self/task");
+    uint64_t count = 0;
+    const struct dirent *entry;
+    if (all == NULL)
+        return 0;
+    while ((entry = readdir(all)) != NULL)
+        count += entry->d_name[0] != '.';
+    closedir(all);
+    return count;
+}
+
+void mbr_oracle_read(mbr_trial *trial, mbr_oracle *oracle)
+{
+    seen_files seen = {.count = 0};
+    memset(oracle, 0, sizeof *oracle);
+    if (!read_descriptors(oracle, &seen) || !read_mappings(oracle, &seen))
+        mbr_trial_give_up(
+            trial, MBR_VERDICT_RESOURCE, "/proc/self cannot be read: %s", strerror(errno));
+    oracle->thread_count = count_threads();
+    oracle->owned_bytes = oracle->anonymous_bytes + oracle->file_bytes;
+}
+
+bool mbr_oracle_grew_by(const mbr_oracle *before, const mbr_oracle *after, int64_t bytes)
+{
+    int64_t grown = (int64_t)(after->owned_bytes - before->owned_bytes);
+    int64_t apart = grown > bytes ? grown - bytes : bytes - grown;
+    return apart <= (int64_t)MBR_ORACLE_SLACK_BYTES;
+}

@@ -1,0 +1,44 @@
+/* The list of groups. A new group file is one line in each of two places here. */
+#include "tools/check/self_test.h"
+
+#include <string.h>
+
+extern const mbr_group mbr_group_lod, mbr_group_neg, mbr_group_opn;
+
+const mbr_group *const mbr_groups[] = {
+    &mbr_group_lod,
+    &mbr_group_neg,
+    &mbr_group_opn,
+};
+
+const uint32_t mbr_group_count = sizeof mbr_groups / sizeof mbr_groups[0];
+
+void mbr_check_each(bool (*visit)(void *context, const mbr_check *check), void *context)
+{
+    for (uint32_t group = 0; group < mbr_group_count; group++)
+        for (uint32_t i = 0; i < mbr_groups[group]->count; i++)
+            if (!visit(context, &mbr_groups[group]->checks[i]))
+                return;
+}
+
+static const mbr_check *find_in(const mbr_group *group, const char *id)
+{
+    for (uint32_t i = 0; i < group->count; i++)
+        if (strcmp(group->checks[i].id, id) == 0)
+            return &group->checks[i];
+    return NULL;
+}
+
+const mbr_check *mbr_check_find(const char *id)
+{
+    const mbr_check *check = find_in(&mbr_group_self, id);
+    for (uint32_t i = 0; i < mbr_group_count && check == NULL; i++)
+        check = find_in(mbr_groups[i], id);
+    return check;
+}
+
+const char *mbr_stage_word(mbr_stage stage)
+{
+    static const char *const words[MBR_STAGE_COUNT] = {"file", "loaded", "greeted", "opened"};
+    return stage < MBR_STAGE_COUNT ? words[stage] : "";
+}
