@@ -111,7 +111,7 @@ typedef struct mbr_open_outcome {
 typedef struct mbr_capability_request {
     uint32_t struct_size;
     uint32_t minor; /* the highest that the host can use */
-    const char *id; /* MBR_ID_…, or a third party's with its own prefix */
+    const char *id; /* MBR_ID_…, or a third party's with its own prefix, never "membrane." */
 } mbr_capability_request;
 
 typedef struct mbr_capability_outcome {

@@ -175,6 +175,33 @@ typedef struct mbr_mechanism_options {
 mbr_status mbr_mechanism_open(mbr_module *module, const mbr_mechanism_options *options,
     mbr_mechanism *mechanism, mbr_error *error);
 
+/* One slot of a third party's table. */
+typedef struct mbr_slot_spec {
+    const char *name;
+    uint16_t offset;
+    uint16_t minor; /* since which; 0: required (rule 19) */
+} mbr_slot_spec;
+
+/* A third party's capability, as whoever asks for it was written for. The table begins with
+ * mbr_vtable_head. */
+typedef struct mbr_foreign_table {
+    const char *id; /* with the third party's own prefix: MBR_INVALID_ARGUMENT for "membrane." */
+    uint16_t minor; /* the highest that the asker can use */
+    uint16_t min_bytes;  /* of a table of minor 0 */
+    uint16_t own_bytes;  /* of the asker's struct */
+    uint16_t reserved_0; /* 0 */
+    const void *stub;    /* own_bytes, head included: what stands in the place of an absent slot */
+    const mbr_slot_spec *slots;
+    uint32_t slot_count;
+} mbr_foreign_table;
+
+/* Fetches a third party's table by its id (rule 2) into *own, with the same validation and the same
+ * stubs as the contract's own tables. MBR_UNSUPPORTED: the plugin does not offer it.
+ * MBR_CONTRACT_BROKEN: its kind is not that of the id, it is too small, a required slot is NULL.
+ * On failure every slot of *own is the stub's. [any-thread] */
+mbr_status mbr_mechanism_fetch_foreign(
+    const mbr_mechanism *mechanism, const mbr_foreign_table *wanted, void *own, mbr_error *error);
+
 /* Quiesces and closes. MBR_IN_USE with the plugin's tally while its report is not zero: the
  * mechanism then goes on, as after any other refusal. With MBR_CONTRACT_BROKEN the instance was
  * left in an unknown state and is given up. */

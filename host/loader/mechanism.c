@@ -15,6 +15,7 @@
 #include <string.h>
 
 #define MECHANISMS_MAX 4096
+#define OWN_PREFIX "membrane." /* of the contract's capability ids */
 #define QUIESCE_NS UINT64_C(10000000000)
 
 /* ---- Descriptions ---------------------------------------------------------------------------- */
@@ -176,28 +177,56 @@ static mbr_status open_instance(
     return MBR_OK;
 }
 
+static mbr_status ask_capability(const mbr_mechanism *mechanism, const char *id, uint16_t minor,
+    const mbr_vtable_head **table, mbr_error *error)
+{
+    mbr_capability_request request = {MBR_SIZED(mbr_capability_request), .minor = minor, .id = id};
+    mbr_capability_outcome outcome = {MBR_SIZED(mbr_capability_outcome)};
+    mbr_error own = {MBR_SIZED(mbr_error)};
+    mbr_lock_assert_none_held();
+    mbr_status status = mechanism->plugin.capability(mechanism->instance, &request, &outcome, &own);
+    *table = outcome.table;
+    return mbr_answer_take("plugin.capability", status, &own, error);
+}
+
 /* *is_offered is false with MBR_OK where the plugin says that it has none. */
 static mbr_status fetch_table(const mbr_mechanism *mechanism, mbr_table_index table,
     void *own_table, bool *is_offered, mbr_error *error)
 {
-    mbr_capability_request request = {MBR_SIZED(mbr_capability_request),
-        .minor = mechanism->module->minor, .id = mbr_table_id(table)};
-    mbr_capability_outcome outcome = {MBR_SIZED(mbr_capability_outcome)};
-    mbr_error own = {MBR_SIZED(mbr_error)};
+    const mbr_vtable_head *foreign;
+    uint16_t minor = mechanism->module->minor;
     char text[MBR_TABLE_TEXT_BYTES];
     *is_offered = false;
     mbr_table_fill_absent(table, own_table);
-    mbr_lock_assert_none_held();
-    mbr_status status = mechanism->plugin.capability(mechanism->instance, &request, &outcome, &own);
+    mbr_error own = {MBR_SIZED(mbr_error)};
+    mbr_status status = ask_capability(mechanism, mbr_table_id(table), minor, &foreign, &own);
     if (MBR_STATUS_CLASS(status) == MBR_CLASS_UNSUPPORTED)
         return MBR_OK;
-    status = mbr_answer_take("plugin.capability", status, &own, error);
-    if (status != MBR_OK)
+    if (status != MBR_OK) {
+        mbr_error_copy(error, &own);
         return status;
-    if (!mbr_table_copy(table, &mechanism->module->image, outcome.table, mechanism->module->minor,
-            own_table, text))
+    }
+    if (!mbr_table_copy(table, &mechanism->module->image, foreign, minor, own_table, text))
         return mbr_fail(error, MBR_CONTRACT_BROKEN, "%s", text);
     *is_offered = true;
+    return MBR_OK;
+}
+
+mbr_status mbr_mechanism_fetch_foreign(
+    const mbr_mechanism *mechanism, const mbr_foreign_table *wanted, void *own, mbr_error *error)
+{
+    const mbr_vtable_head *foreign;
+    char text[MBR_TABLE_TEXT_BYTES];
+    memcpy(own, wanted->stub, wanted->own_bytes);
+    if (strncmp(wanted->id, OWN_PREFIX, strlen(OWN_PREFIX)) == 0)
+        return mbr_fail(error, MBR_INVALID_ARGUMENT,
+            "capability %s is the contract's own; a third party's id has its own prefix",
+            wanted->id);
+    mbr_status status = ask_capability(mechanism, wanted->id, wanted->minor, &foreign, error);
+    if (status != MBR_OK)
+        return status;
+    if (!mbr_table_copy_foreign(wanted, &mechanism->module->image, foreign, own, text))
+        return mbr_fail(error, MBR_CONTRACT_BROKEN, "%s", text);
     return MBR_OK;
 }
 

@@ -12,31 +12,25 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct slot_spec {
-    const char *name;
-    uint16_t offset;
-    uint16_t minor; /* since which; 0: required (rule 19) */
-} slot_spec;
-
 typedef struct table_spec {
     const char *id;
     uint16_t kind;
     uint16_t own_bytes;
-    uint16_t min_bytes[MBR_HOST_MINOR_MAX + 1]; /* by minor */
+    uint16_t min_bytes[MBR_HOST_MINOR_MAX + 1]; /* by minor; that of the last one for later ones */
     const void *stub;
-    const slot_spec *slots;
+    const mbr_slot_spec *slots;
     uint32_t slot_count;
 } table_spec;
 
 #define SLOT(table, slot, request_type, outcome_type, minor, serial)                               \
     {#slot, offsetof(table, slot), minor},
 
-static const slot_spec plugin_slots[] = {MBR_SLOTS_PLUGIN_VTABLE(SLOT)};
-static const slot_spec allocator_slots[] = {MBR_SLOTS_ALLOCATOR_VTABLE(SLOT)};
-static const slot_spec virtual_slots[] = {MBR_SLOTS_VIRTUAL_VTABLE(SLOT)};
-static const slot_spec shared_slots[] = {MBR_SLOTS_SHARED_VTABLE(SLOT)};
-static const slot_spec order_slots[] = {MBR_SLOTS_ORDER_VTABLE(SLOT)};
-static const slot_spec transfer_slots[] = {MBR_SLOTS_TRANSFER_VTABLE(SLOT)};
+static const mbr_slot_spec plugin_slots[] = {MBR_SLOTS_PLUGIN_VTABLE(SLOT)};
+static const mbr_slot_spec allocator_slots[] = {MBR_SLOTS_ALLOCATOR_VTABLE(SLOT)};
+static const mbr_slot_spec virtual_slots[] = {MBR_SLOTS_VIRTUAL_VTABLE(SLOT)};
+static const mbr_slot_spec shared_slots[] = {MBR_SLOTS_SHARED_VTABLE(SLOT)};
+static const mbr_slot_spec order_slots[] = {MBR_SLOTS_ORDER_VTABLE(SLOT)};
+static const mbr_slot_spec transfer_slots[] = {MBR_SLOTS_TRANSFER_VTABLE(SLOT)};
 
 #define TABLE(table_id, lower, UPPER)                                                              \
     {                                                                                              \
@@ -103,7 +97,7 @@ static bool judge_head(const table_spec *spec, const mbr_image *image, const voi
     return true;
 }
 
-static bool is_null(const void *own, const slot_spec *slot)
+static bool is_null(const void *own, const mbr_slot_spec *slot)
 {
     any_slot value;
     memcpy(&value, (const char *)own + slot->offset, sizeof value);
@@ -114,7 +108,7 @@ static bool is_null(const void *own, const slot_spec *slot)
 static bool settle_slots(const table_spec *spec, uint16_t minor, void *own, char *text)
 {
     for (uint32_t i = 0; i < spec->slot_count; i++) {
-        const slot_spec *slot = &spec->slots[i];
+        const mbr_slot_spec *slot = &spec->slots[i];
         bool is_above = slot->minor > minor;
         if (!is_above && !is_null(own, slot))
             continue;
@@ -126,14 +120,12 @@ static bool settle_slots(const table_spec *spec, uint16_t minor, void *own, char
     return true;
 }
 
-bool mbr_table_copy(mbr_table_index table, const mbr_image *image, const void *foreign,
-    uint16_t agreed, void *own, char text[MBR_TABLE_TEXT_BYTES])
+static bool copy(const table_spec *spec, const mbr_image *image, const void *foreign,
+    uint16_t agreed, void *own, char *text)
 {
-    MBR_ASSERT(agreed <= MBR_HOST_MINOR_MAX);
-    const table_spec *spec = &specs[table];
     mbr_vtable_head head;
     uint16_t minor = 0;
-    mbr_table_fill_absent(table, own);
+    memcpy(own, spec->stub, spec->own_bytes);
     if (!judge_head(spec, image, foreign, agreed, &head, &minor, text))
         return false;
     uint64_t bytes = mbr_min(head.struct_size, spec->own_bytes);
@@ -146,6 +138,35 @@ bool mbr_table_copy(mbr_table_index table, const mbr_image *image, const void *f
     memcpy(own, &settled, sizeof settled);
     if (settle_slots(spec, minor, own, text))
         return true;
-    mbr_table_fill_absent(table, own);
+    memcpy(own, spec->stub, spec->own_bytes);
     return false;
+}
+
+bool mbr_table_copy(mbr_table_index table, const mbr_image *image, const void *foreign,
+    uint16_t agreed, void *own, char text[MBR_TABLE_TEXT_BYTES])
+{
+    MBR_ASSERT(agreed <= MBR_HOST_MINOR_MAX);
+    return copy(&specs[table], image, foreign, agreed, own, text);
+}
+
+/* ---- Third parties (rule 2) */
+uint16_t mbr_table_kind_of_id(const char *id)
+{
+    uint32_t hash = UINT32_C(2166136261); /* FNV-1a, as membrane/base.h says */
+    for (; *id != '\0'; id++)
+        hash = (hash ^ (unsigned char)*id) * UINT32_C(16777619);
+    return (uint16_t)(0x8000U | (hash & 0x7FFFU));
+}
+
+bool mbr_table_copy_foreign(const mbr_foreign_table *wanted, const mbr_image *image,
+    const void *foreign, void *own, char text[MBR_TABLE_TEXT_BYTES])
+{
+    const table_spec spec = {.id = wanted->id,
+        .kind = mbr_table_kind_of_id(wanted->id),
+        .own_bytes = wanted->own_bytes,
+        .min_bytes = {wanted->min_bytes},
+        .stub = wanted->stub,
+        .slots = wanted->slots,
+        .slot_count = wanted->slot_count};
+    return copy(&spec, image, foreign, wanted->minor, own, text);
 }

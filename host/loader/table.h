@@ -32,4 +32,12 @@ void mbr_table_fill_absent(mbr_table_index table, void *own);
 bool mbr_table_copy(mbr_table_index table, const mbr_image *image, const void *foreign,
     uint16_t agreed, void *own, char text[MBR_TABLE_TEXT_BYTES]);
 
+/* The kind of a third party's table, from its id (rule 2). */
+uint16_t mbr_table_kind_of_id(const char *id);
+
+/* mbr_table_copy for a third party's table: the kind is that of the id, the minor the third
+ * party's own. */
+bool mbr_table_copy_foreign(const mbr_foreign_table *wanted, const mbr_image *image,
+    const void *foreign, void *own, char text[MBR_TABLE_TEXT_BYTES]);
+
 #endif

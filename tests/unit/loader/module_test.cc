@@ -200,6 +200,23 @@ TEST(Module, StaticTlsFlagAlone_Pins)
     EXPECT_GT(mapping_count(path), 0u);
 }
 
+// Two files with the same global symbols: each uses its own, and nobody sees either (rule 31).
+TEST(Module, TwoFilesWithTheSameSymbols_EachUsesItsOwnAndNobodySeesThem)
+{
+    Folder folder;
+    std::string first_path = folder.put_specimen("good", "first.so");
+    std::string second_path = folder.put_specimen("other", "second.so");
+    Opened first(first_path, true), second(second_path, true);
+    ASSERT_EQ(first.status, MBR_OK) << first.error.text;
+    ASSERT_EQ(second.status, MBR_OK) << second.error.text;
+    EXPECT_NE(&counts_of(first_path), &counts_of(second_path));
+    EXPECT_EQ(counts_of(first_path).entries, 1u);
+    EXPECT_EQ(counts_of(second_path).entries, 1u); // not counted in the first one's symbol
+    EXPECT_STREQ(mbr_module_plugin(second.module)->name, "other");
+    EXPECT_EQ(dlsym(RTLD_DEFAULT, "specimen_count"), nullptr);
+    EXPECT_EQ(dlsym(RTLD_DEFAULT, MBR_ENTRY_SYMBOL), nullptr);
+}
+
 // ---- dlopen and after ---------------------------------------------------------------------------
 
 TEST(Module, MissingSymbol_LinkersTextNamesIt)

@@ -358,6 +358,36 @@ static const mbr_virtual_vtable *choose_virtual(void)
     return &bad;
 }
 
+/* ---- a third party's capability */
+
+static mbr_status compress(
+    mbr_instance *instance, const mbr_trim_request *request, mbr_outcome *outcome, mbr_error *error)
+{
+    (void)instance;
+    (void)error;
+    outcome->state = MBR_STATE_DONE;
+    outcome->value = request->keep_bytes / 2;
+    return MBR_OK;
+}
+
+static const specimen_compress_vtable *choose_compress(void)
+{
+    static specimen_compress_vtable table;
+    table = (specimen_compress_vtable){
+        MBR_SIZED(specimen_compress_vtable), SPECIMEN_KIND_COMPRESS, 1, compress, compress};
+    if (fault("foreign-kind"))
+        table.kind ^= 1;
+    if (fault("foreign-own-kind"))
+        table.kind = MBR_KIND_ORDER;
+    if (fault("foreign-null-slot"))
+        table.compress = NULL;
+    if (fault("foreign-small"))
+        table.struct_size = offsetof(specimen_compress_vtable, compress);
+    if (fault("foreign-minor-0"))
+        table.minor = 0;
+    return &table;
+}
+
 static mbr_status capability(mbr_instance *instance, const mbr_capability_request *request,
     mbr_capability_outcome *outcome, mbr_error *error)
 {
@@ -379,6 +409,8 @@ static mbr_status capability(mbr_instance *instance, const mbr_capability_reques
             return MBR_OK;
         table = table == NULL ? NULL : choose_virtual();
     }
+    if (strcmp(request->id, SPECIMEN_ID_COMPRESS) == 0)
+        table = choose_compress();
     outcome->table = table;
     return table != NULL ? MBR_OK : fail(error, MBR_UNSUPPORTED, "not offered");
 }
