@@ -186,6 +186,18 @@ class CodeRules(Planted):
         self.expect(
             rules_code.shell, "tool", '#!/bin/sh\nrm $1\n', 2, '#!/bin/sh\nrm "$1"\n')
 
+    def test_slot_callers_library_with_unwind_tables_found(self):
+        slots = "    X(mbr_virtual_vtable, map, mbr_map_request, mbr_outcome, 0, \"\") \\\n"
+        call = "mbr_status a(void)\n{\n    return m->virtual_.map(\n        m->instance, &r, &o, e);\n}\n"
+        library = "cc_library(\n    name = \"a\",\n    srcs = [\"sub/a.c\"],\n%s)\n"
+        files = {"abi/derive/slots.h": slots, "host/x/sub/a.c": call, "host/x/BUILD": library % ""}
+        self.assertEqual(self.findings(rules_code.slot_callers, files), [("host/x/sub/a.c", 3)])
+        files["host/x/BUILD"] = library % "    copts = SLOT_CALLER_COPTS,\n"
+        self.assertEqual(self.findings(rules_code.slot_callers, files), [])
+        files["host/x/BUILD"] = library % "" # a call of something else of that name
+        files["host/x/sub/a.c"] = call.replace("m->instance, &r", "&r")
+        self.assertEqual(self.findings(rules_code.slot_callers, files), [])
+
 
 if __name__ == "__main__":
     unittest.main()

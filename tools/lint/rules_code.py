@@ -186,4 +186,36 @@ def dependencies(tree):
             yield Finding(build_file, 1, f"{targets} depends on {label}")
 
 
-RULES = (clang_format, includes, headers_alone, shell, dependencies)
+SLOTS = "abi/derive/slots.h"
+
+
+def library_of(tree, path):
+    """The text of the cc_library that compiles the file, from the nearest BUILD file."""
+    folder = os.path.dirname(path)
+    while folder and f"{folder}/BUILD" not in tree.paths:
+        folder = os.path.dirname(folder)
+    text = "\n".join(tree.text(f"{folder}/BUILD") or [])
+    own = f'"{os.path.relpath(path, folder)}"' if folder else ""
+    for block in re.findall(r"^cc_library\(.*?^\)", text, re.M | re.S):
+        if own in block or ('glob(["*.c"])' in block and os.path.dirname(path) == folder):
+            return block
+    return ""
+
+
+def slot_callers(tree):
+    """Each file of the host that calls a slot is compiled without unwind tables (rule 26)."""
+    listed = "\n".join(tree.text(SLOTS) or [] if SLOTS in tree.paths else [])
+    names = "|".join(sorted(set(re.findall(r"X\(\w+, (\w+),", listed))))
+    # A slot's first argument is an instance, or NULL where there is none yet.
+    call = re.compile(rf"(?:\.|->)(?:{names})\(\s*(?:(?:\w+(?:\.|->))*instance|NULL),\s*&")
+    for path in tree.ending(".c"):
+        if not names or not path.startswith("host/"):
+            continue
+        text = "\n".join(tree.text(path) or [])
+        found = call.search(text)
+        if found and "SLOT_CALLER_COPTS" not in library_of(tree, path):
+            yield Finding(path, text.count("\n", 0, found.start()) + 1,
+                          "it calls a slot; its library needs copts = SLOT_CALLER_COPTS")
+
+
+RULES = (clang_format, includes, headers_alone, shell, slot_callers, dependencies)
