@@ -10,6 +10,8 @@ extern "C" {
 
 #include <cstdint>
 #include <elf.h>
+#include <gtest/gtest.h>
+
 #include <string>
 
 // The bytes of a built file of this folder, such as "specimen_good.so".
@@ -104,5 +106,24 @@ struct Opened {
     Error error;
     mbr_status status;
 };
+
+// A module of a specimen, and one mechanism of it.
+struct Specimen {
+    explicit Specimen(const std::string &variant = "unloadable")
+        : path(folder.put_specimen(variant)), opened(path)
+    {
+        EXPECT_EQ(opened.status, MBR_OK) << opened.error.text;
+    }
+    mbr_status open(const char *name = nullptr)
+    {
+        options.mechanism = name;
+        return mbr_mechanism_open(opened.module, &options, &mechanism, &error);
+    }
+    specimen_counts &counts() { return counts_of(path); }
+
+    Folder folder;
+    std::string path;
+    Opened opened;
+    mbr_mechanism_options options = {};
 
 #endif
