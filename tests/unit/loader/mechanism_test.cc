@@ -11,10 +11,6 @@
 namespace
 {
 
-mbr_mechanism mechanism = {};
-Error error;
-};
-
 // What an empty mechanism is: a refusal leaves it so, whatever was in it.
 bool is_empty(const mbr_mechanism &mechanism)
 {

@@ -125,5 +125,8 @@ struct Specimen {
     std::string path;
     Opened opened;
     mbr_mechanism_options options = {};
+    mbr_mechanism mechanism = {};
+    Error error;
+};
 
 #endif
