@@ -115,7 +115,7 @@ void mbr_authority_collect_credit(mbr_authority *authority);
 
 void mbr_authority_figures_read(mbr_authority *authority, mbr_authority_figures *figures);
 /* Fills up to `capacity` lines in order of creation, sets *count to the number of holders. Each
- * line's struct_size is set by the caller. */
+ * line's struct_size is set by the caller; that of the first is the stride. */
 void mbr_authority_holders_read(
     mbr_authority *authority, mbr_holder_figures *lines, uint32_t capacity, uint32_t *count);
 

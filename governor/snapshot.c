@@ -177,6 +177,7 @@ void mbr_authority_holders_read(
     mbr_authority *authority, mbr_holder_figures *lines, uint32_t capacity, uint32_t *count)
 {
     uint32_t filled = 0;
+    uint32_t stride = capacity == 0 ? 0 : lines->struct_size; /* the caller's, not ours (rule 11) */
     mbr_holder *holder;
     mbr_lock_take(&authority->governor->lock);
     uint64_t claimed = claimed_now(authority);
@@ -184,7 +185,7 @@ void mbr_authority_holders_read(
     {
         if (filled == capacity)
             break;
-        fill_holder(holder, claimed, &lines[filled++]);
+        fill_holder(holder, claimed, (mbr_holder_figures *)((char *)lines + stride * filled++));
     }
     *count = authority->holder_count;
     mbr_lock_drop(&authority->governor->lock);

@@ -124,8 +124,25 @@ def write_slot_lists(contract):
             rows.append(f'    X({struct.name}, {field.name}, {request[6:-2]}, {outcome[:-2]}, '
                         f'{field.since}, "{serial}")')
         lines += [f'#define MBR_SLOTS_{macro_stem(struct)}(X) \\', ' \\\n'.join(rows), '']
+    lines += write_minor_lists(contract)
     lines += ['/* clang-format on */', '', '#endif', '']
     return '\n'.join(lines)
+
+
+def write_minor_lists(contract):
+    """What a host needs of every minor, so that a new minor reaches it without a second edit."""
+    minors = range(contract.highest_minor + 1)
+    lines = [
+        '/* The highest minor of these headers, and by minor, from 0: the digests, and the sizes of',
+        ' * each vtable, 0 before it existed. For hosts alone: a plugin states its own minor. */',
+        f'#define MBR_DERIVED_MINOR_MAX {contract.highest_minor}',
+        f"#define MBR_DERIVED_DIGESTS {', '.join(f'MBR_DIGEST_MINOR_{m}' for m in minors)}"]
+    for struct in contract.structs.values():
+        if struct.is_vtable:
+            stem = macro_stem(struct)
+            sizes = [f'MBR_MIN_SIZE_{stem}_MINOR_{m}' if m >= struct.since else '0' for m in minors]
+            lines.append(f"#define MBR_DERIVED_SIZES_{stem} {', '.join(sizes)}")
+    return lines + ['']
 
 
 def write_slots(contract):

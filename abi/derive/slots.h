@@ -49,6 +49,17 @@
     X(mbr_virtual_vtable, unmap, mbr_unmap_request, mbr_outcome, 0, "reservation") \
     X(mbr_virtual_vtable, query, mbr_query_request, mbr_query_outcome, 0, "reservation")
 
+/* The highest minor of these headers, and by minor, from 0: the digests, and the sizes of
+ * each vtable, 0 before it existed. For hosts alone: a plugin states its own minor. */
+#define MBR_DERIVED_MINOR_MAX 0
+#define MBR_DERIVED_DIGESTS MBR_DIGEST_MINOR_0
+#define MBR_DERIVED_SIZES_ALLOCATOR_VTABLE MBR_MIN_SIZE_ALLOCATOR_VTABLE_MINOR_0
+#define MBR_DERIVED_SIZES_ORDER_VTABLE MBR_MIN_SIZE_ORDER_VTABLE_MINOR_0
+#define MBR_DERIVED_SIZES_PLUGIN_VTABLE MBR_MIN_SIZE_PLUGIN_VTABLE_MINOR_0
+#define MBR_DERIVED_SIZES_SHARED_VTABLE MBR_MIN_SIZE_SHARED_VTABLE_MINOR_0
+#define MBR_DERIVED_SIZES_TRANSFER_VTABLE MBR_MIN_SIZE_TRANSFER_VTABLE_MINOR_0
+#define MBR_DERIVED_SIZES_VIRTUAL_VTABLE MBR_MIN_SIZE_VIRTUAL_VTABLE_MINOR_0
+
 /* clang-format on */
 
 #endif

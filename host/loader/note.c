@@ -12,7 +12,7 @@
 _Static_assert(sizeof(mbr_note_head) == 72, "frozen: files carry it");
 _Static_assert(sizeof(mbr_note_digest) == 8, "frozen: files carry it");
 
-static const uint64_t published_digests[] = {MBR_DIGEST_MINOR_0};
+static const uint64_t published_digests[] = {MBR_DERIVED_DIGESTS};
 _Static_assert(sizeof published_digests / sizeof *published_digests == MBR_HOST_MINOR_MAX + 1,
     "one digest a minor");
 

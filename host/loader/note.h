@@ -2,11 +2,12 @@
 #ifndef MEMBRANE_HOST_LOADER_NOTE_H
 #define MEMBRANE_HOST_LOADER_NOTE_H
 
+#include "abi/derive/slots.h"
 #include "host/loader/elf.h"
 
-/* The host's range; a macro a minor exists for each in abi/membrane/base.h. */
+/* The host's range: every minor that the headers define. */
 #define MBR_HOST_MINOR_MIN MBR_MINOR_0
-#define MBR_HOST_MINOR_MAX MBR_MINOR_0
+#define MBR_HOST_MINOR_MAX MBR_DERIVED_MINOR_MAX
 
 /* Finds and judges the note; fills candidate->note. Reasons: MBR_REASON_NO_NOTE, _BAD_NOTE,
  * _OTHER_MAJOR, _NO_COMMON_MINOR, _DIGEST, _NAME_MISMATCH (where candidate->name says what the file

@@ -35,9 +35,8 @@ static const mbr_slot_spec transfer_slots[] = {MBR_SLOTS_TRANSFER_VTABLE(SLOT)};
 #define TABLE(table_id, lower, UPPER)                                                              \
     {                                                                                              \
         .id = (table_id), .kind = MBR_KIND_##UPPER, .own_bytes = sizeof(mbr_##lower##_vtable),     \
-        .min_bytes = {MBR_MIN_SIZE_##UPPER##_VTABLE_MINOR_0},                                      \
-        .stub = &mbr_stub_mbr_##lower##_vtable, .slots = lower##_slots,                            \
-        .slot_count = sizeof lower##_slots / sizeof *lower##_slots                                 \
+        .min_bytes = {MBR_DERIVED_SIZES_##UPPER##_VTABLE}, .stub = &mbr_stub_mbr_##lower##_vtable, \
+        .slots = lower##_slots, .slot_count = sizeof lower##_slots / sizeof *lower##_slots         \
     }
 
 static const table_spec specs[MBR_TABLE_COUNT] = {

@@ -9,6 +9,7 @@ import re
 
 CODE_SUFFIXES = (".c", ".h", ".cc", ".py", ".bzl", ".sh")
 MAX_LINES = 600
+FROZEN = "abi/history/"  # copies that stay as they were published
 
 
 class Finding:
@@ -45,11 +46,14 @@ class Tree:
         return self._lines[path]
 
     def ending(self, *suffixes):
-        return [path for path in self.paths if path.endswith(suffixes)]
+        return [path for path in self.paths
+                if path.endswith(suffixes) and not path.startswith(FROZEN)]
 
     def is_code(self, path):
         """Whether people write this file: code, build files, scripts, pages; not data of tests."""
         name = os.path.basename(path)
+        if path.startswith(FROZEN):
+            return False
         if path.endswith(CODE_SUFFIXES + (".md",)) or name in ("BUILD", "WORKSPACE"):
             return True
         lines = self.text(path)

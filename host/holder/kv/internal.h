@@ -134,8 +134,10 @@ struct mbr_kv_prefix {
 };
 
 /* ---- kv.c ----------------------------------------------------------------------------------- */
-/* Whether the caller's struct holds all fields of version 1; fills the error if not. */
+/* Whether the caller's struct holds all fields of version 1; fills the error if not. `needed` is
+ * the end of the last of them, whatever was appended since. */
 mbr_status mbr_kv_check_size(uint32_t stated, size_t needed, const char *name, mbr_error *error);
+#define MBR_KV_END_OF(type, field) (offsetof(type, field) + sizeof(((type *)0)->field))
 /* Copies figures of `size` bytes into the caller's, which may be shorter. */
 void mbr_kv_copy_figures(void *to, const void *from, size_t size);
 mbr_status mbr_kv_refuse(const mbr_geometry_error *refused, mbr_error *error);

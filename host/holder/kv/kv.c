@@ -185,8 +185,8 @@ mbr_status mbr_kv_create(
 {
     *kv = NULL;
     mbr_kv_place place;
-    mbr_status status =
-        mbr_kv_check_size(request->struct_size, sizeof(*request), "mbr_kv_request", error);
+    mbr_status status = mbr_kv_check_size(
+        request->struct_size, MBR_KV_END_OF(mbr_kv_request, extent_bytes), "mbr_kv_request", error);
     if (status == MBR_OK)
         status = read_place(manager, request, &place, error);
     if (status == MBR_OK)

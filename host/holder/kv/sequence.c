@@ -58,8 +58,8 @@ static mbr_status check_request(
     const mbr_kv *kv, const mbr_sequence_request *request, mbr_error *error)
 {
     const mbr_kv_prefix *prefix = request->prefix;
-    mbr_status status =
-        mbr_kv_check_size(request->struct_size, sizeof(*request), "mbr_sequence_request", error);
+    mbr_status status = mbr_kv_check_size(request->struct_size,
+        MBR_KV_END_OF(mbr_sequence_request, refusal), "mbr_sequence_request", error);
     if (status != MBR_OK)
         return status;
     if (request->tokens > kv->max_tokens)

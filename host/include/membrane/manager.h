@@ -142,7 +142,8 @@ MBR_API mbr_status mbr_manager_destroy_holder(
 /* Exact for threads at rest: tallies and credit are folded in first. */
 MBR_API mbr_status mbr_manager_read_authority(mbr_manager *manager, mbr_authority_handle authority,
     mbr_authority_figures *figures, mbr_error *error);
-/* Up to `capacity` lines; each line's struct_size set by the caller; *count is the true number. */
+/* Up to `capacity` lines; each line's struct_size set by the caller, that of the first is the
+ * stride; *count is the true number. */
 MBR_API mbr_status mbr_manager_read_holders(mbr_manager *manager, mbr_authority_handle authority,
     mbr_holder_figures *lines, uint32_t capacity, uint32_t *count, mbr_error *error);
 MBR_API mbr_status mbr_manager_read_holder(

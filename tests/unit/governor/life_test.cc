@@ -290,6 +290,31 @@ TEST(Holder_Life, LinesOfASnapshot_InOrderOfCreation)
     End<mbr_holder *>(authority, nullptr);
 }
 
+TEST(Holder_Life, LinesOfAnotherSize_LieOneBehindTheOther)
+{
+    World world;
+    mbr_authority *authority = world.Authority(kGiB);
+    mbr_holder *holders[] = {world.Holder(authority, 1), world.Holder(authority, 2)};
+    constexpr uint32_t kShorter = offsetof(mbr_holder_figures, granted_bytes);
+    for (uint32_t bytes : {kShorter, (uint32_t)sizeof(mbr_holder_figures) + 16}) {
+        std::vector<unsigned char> room(3 * bytes, 0xA5);
+        for (int i = 0; i < 2; i++)
+            memcpy(room.data() + i * bytes, &bytes, sizeof(bytes));
+        uint32_t count;
+        mbr_authority_holders_read(
+            authority, reinterpret_cast<mbr_holder_figures *>(room.data()), 2, &count);
+        for (uint64_t i = 0; i < 2; i++) {
+            uint64_t allowance_bytes;
+            memcpy(&allowance_bytes,
+                room.data() + i * bytes + offsetof(mbr_holder_figures, allowance_bytes), 8);
+            EXPECT_EQ(allowance_bytes, i + 1);
+        }
+        for (size_t i = 2 * bytes; i < room.size(); i++)
+            ASSERT_EQ(room[i], 0xA5) << i << " of lines of " << bytes;
+    }
+    End(authority, holders[0], holders[1]);
+}
+
 TEST(Holder_Life, MoreThanAnAuthorityMayHave_RefusedWithTheNumber)
 {
     World world;

@@ -17,6 +17,9 @@
 #ifndef SPECIMEN_FLAGS
 #define SPECIMEN_FLAGS 0
 #endif
+#ifndef SPECIMEN_TABLE_MINOR
+#define SPECIMEN_TABLE_MINOR MBR_MINOR_0
+#endif
 
 #if defined(SPECIMEN_NO_NOTE)
 #elif defined(SPECIMEN_MINOR_MIN)
@@ -32,7 +35,12 @@ __attribute__((section(MBR_NOTE_SECTION), used, aligned(4))) static const struct
     MBR_NOTE_TYPE,
     MBR_NOTE_OWNER,
     {MBR_MAJOR, SPECIMEN_MINOR_MIN, SPECIMEN_MINOR_MAX, SPECIMEN_FLAGS, SPECIMEN_NAME, "tests"},
-    {{(uint32_t)MBR_DIGEST_MINOR_0, (uint32_t)(MBR_DIGEST_MINOR_0 >> 32)}},
+    {
+        {(uint32_t)MBR_DIGEST_MINOR_0, (uint32_t)(MBR_DIGEST_MINOR_0 >> 32)},
+#ifdef SPECIMEN_DIGEST_1
+        {(uint32_t)SPECIMEN_DIGEST_1, (uint32_t)(SPECIMEN_DIGEST_1 >> 32)},
+#endif
+    },
 };
 #else
 MBR_PLUGIN_NOTE(SPECIMEN_NAME, "tests", SPECIMEN_FLAGS);
@@ -336,8 +344,24 @@ REFUSING(map_shared, mbr_map_shared_request, mbr_outcome)
 
 static const mbr_allocator_vtable allocator_table = {MBR_SIZED(mbr_allocator_vtable),
     MBR_KIND_ALLOCATOR, MBR_MINOR_0, fact, allocate, release, stats, trim};
+#ifdef MBR_MINOR_1
+/* Of the grown headers (tests/compat). */
+static mbr_status newer(mbr_instance *instance, const mbr_reserve_request *request,
+    mbr_outcome *outcome, mbr_error *error)
+{
+    (void)instance;
+    (void)request;
+    (void)error;
+    outcome->state = MBR_STATE_DONE;
+    return MBR_OK;
+}
+#define SPECIMEN_NEWER , newer
+#else
+#define SPECIMEN_NEWER
+#endif
 static const mbr_virtual_vtable virtual_table = {MBR_SIZED(mbr_virtual_vtable), MBR_KIND_VIRTUAL,
-    MBR_MINOR_0, reserve, unreserve, extent_create, extent_destroy, map, protect, unmap, query};
+    SPECIMEN_TABLE_MINOR, reserve, unreserve, extent_create, extent_destroy, map, protect, unmap,
+    query SPECIMEN_NEWER};
 static const mbr_shared_vtable shared_table = {
     MBR_SIZED(mbr_shared_vtable), MBR_KIND_SHARED, MBR_MINOR_0, map_shared};
 
@@ -481,6 +505,11 @@ mbr_status membrane_plugin_v1(const mbr_hello *hello, mbr_reply *reply, mbr_erro
     reply->minor = MBR_MINOR_0;
     reply->minor_min = MBR_MINOR_0;
     reply->minor_max = MBR_MINOR_0;
+#ifdef SPECIMEN_DIGEST_1
+    reply->minor_max = MBR_MINOR_1;
+    if (hello->minor_max >= MBR_MINOR_1)
+        reply->minor = MBR_MINOR_1;
+#endif
     if (fault("entry-refuses"))
         return fail(error, MBR_NO_DEVICE, "no driver library\nhere");
     if (fault("entry-nonsense"))

@@ -1,0 +1,15 @@
+/* The client interface of libmembrane: what execution providers, engines and shims include. */
+#ifndef MEMBRANE_MEMBRANE_H
+#define MEMBRANE_MEMBRANE_H
+
+#include "membrane/base.h"
+#include "membrane/budget.h"
+#include "membrane/cpu.h"
+#include "membrane/ep.h"
+#include "membrane/handle.h"
+#include "membrane/kv.h"
+#include "membrane/manager.h"
+#include "membrane/memory.h"
+#include "membrane/range.h"
+
+#endif
