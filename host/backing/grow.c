@@ -439,15 +439,30 @@ static mbr_status attempt_under_pressure(mbr_growth_run *run, mbr_range_grow_res
     }
 }
 
+/* The caller's struct may know fewer fields: what decides here is a copy of its own. */
+static void report_refusal(const mbr_growth_run *run, mbr_refusal *to)
+{
+    if (to == NULL)
+        return;
+    mbr_refusal full = *run->options->refusal;
+    mbr_ep_figures figures = {MBR_SIZED(mbr_ep_figures)};
+    mbr_context_read(run->plan.parts[0].range->context, &figures);
+    full.deferred_bytes = figures.queued_bytes;
+    uint32_t room = to->struct_size;
+    if (room < sizeof(room))
+        return;
+    memcpy(to, &full, mbr_min(room, sizeof(full)));
+    to->struct_size = room;
+}
+
 mbr_status mbr_backing_grow(mbr_backing *backing, const mbr_grow_options *options,
     mbr_range_grow_result *result, mbr_error *error)
 {
-    mbr_refusal own_refusal = {MBR_SIZED(mbr_refusal)};
-    mbr_grow_options with_refusal = *options;
-    if (with_refusal.refusal == NULL)
-        with_refusal.refusal = &own_refusal;
+    mbr_refusal refusal = {MBR_SIZED(mbr_refusal)};
+    mbr_grow_options own_options = *options;
+    own_options.refusal = &refusal;
     mbr_growth_run run = {
-        .options = &with_refusal, .backing = backing, .error = error, .planned = true};
+        .options = &own_options, .backing = backing, .error = error, .planned = true};
     *result = (mbr_range_grow_result){.struct_size = result->struct_size};
 
     mbr_status status =
@@ -455,6 +470,8 @@ mbr_status mbr_backing_grow(mbr_backing *backing, const mbr_grow_options *option
     if (status != MBR_OK)
         return status;
     status = attempt_under_pressure(&run, result);
+    if (status == MBR_OVER_BUDGET && refusal.reason != 0 && !run.refused_by_client)
+        report_refusal(&run, options->refusal);
     if (run.planned)
         mbr_plan_drop_sources(&run.plan);
     mbr_plan_finish(&run.plan);

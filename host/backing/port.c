@@ -188,9 +188,14 @@ mbr_status mbr_port_close(mbr_port *port, mbr_error *error)
             (unsigned long long)read_count(&port->extent_count),
             (unsigned long long)read_count(&port->allocation_count));
     }
-    mbr_status status = mbr_mechanism_close(&port->mechanism, error);
-    if (status != MBR_OK)
+    /* An instance that answered what the contract forbids is given up by the loader, which keeps
+     * its code mapped; nobody can close it a second time. */
+    mbr_error own = {MBR_SIZED(mbr_error)};
+    mbr_status status = mbr_mechanism_close(&port->mechanism, &own);
+    if (status != MBR_OK && port->mechanism.instance != NULL) {
+        mbr_error_copy(error, &own);
         return status;
+    }
     mbr_addresses_entry *withheld;
     while ((withheld = mbr_addresses_leave_first(port->addresses, port)) != NULL)
         mbr_heap_release(port->heap, withheld);

@@ -5,6 +5,18 @@
 
 #define SPAN_EXTENT_MAX_BYTES (UINT64_C(64) << 20) /* larger spans are cut into equal extents */
 
+/* What the plugin owns for it, which may be less or more than its addresses. */
+static uint64_t owned_by(const mbr_range *range)
+{
+    uint64_t bytes = 0;
+    mbr_lock_take(&range->backing->lock);
+    for (uint64_t i = 0; i < range->slot_count; i++)
+        if (range->slots[i].extent != NULL)
+            bytes += range->slots[i].extent->owned_bytes;
+    mbr_lock_drop(&range->backing->lock);
+    return bytes;
+}
+
 static mbr_status take_range(mbr_backing *backing, mbr_context *context, uint64_t stream_id,
     uint64_t align_bytes, mbr_span *span, mbr_refusal *refusal, mbr_error *error)
 {
@@ -38,7 +50,7 @@ static mbr_status take_range(mbr_backing *backing, mbr_context *context, uint64_
     }
     span->address = mbr_range_address(span->range);
     span->bytes = part.bytes;
-    span->owned_bytes = part.bytes;
+    span->owned_bytes = owned_by(span->range);
     span->content = result.content;
     return MBR_OK;
 }

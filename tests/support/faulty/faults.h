@@ -12,7 +12,8 @@
 #define FAULTY_UNMAP 4
 #define FAULTY_MAP_SHARED 5
 #define FAULTY_ALLOCATE 6
-#define FAULTY_SLOT_COUNT 7
+#define FAULTY_CLOSE 7 /* closes, and says that nothing happened: an answer that is forbidden */
+#define FAULTY_SLOT_COUNT 8
 
 /* Read and written by the slots of one mechanism; tests change it between calls only. */
 struct faulty_plan {

@@ -83,6 +83,16 @@ static mbr_status capability(mbr_instance *instance, const mbr_capability_reques
     return MBR_OK;
 }
 
+static mbr_status close_faulty(mbr_instance *instance, const mbr_close_request *request,
+    mbr_outcome *outcome, mbr_error *error)
+{
+    mbr_status status = mbr_host_plugin.close(instance, request, outcome, error);
+    mbr_status unused;
+    if (status == MBR_OK && meets_fault(FAULTY_CLOSE, &unused, NULL))
+        outcome->state = MBR_STATE_UNCHANGED;
+    return status;
+}
+
 static void fill_tables(void)
 {
     virtual_ = mbr_host_virtual;
@@ -99,6 +109,7 @@ static void fill_tables(void)
     plugin.name = "faulty";
     plugin.open = open_faulty;
     plugin.capability = capability;
+    plugin.close = close_faulty;
 }
 
 MBR_EXPORT mbr_status membrane_plugin_v1(const mbr_hello *hello, mbr_reply *reply, mbr_error *error)

@@ -291,6 +291,24 @@ TEST(PortLies, OwnsMoreOrLessThanAsked_TheBooksFollowThroughEveryReuse)
     }
 }
 
+TEST(PortLies, OwnsMoreOrLessThanAsked_ASpanSaysWhatTheCachePays)
+{
+    for (int64_t skew : {INT64_C(4096), INT64_C(-1024)}) {
+        World world;
+        world.fake.owned_skew = skew;
+        mbr_span span;
+        ASSERT_EQ(MBR_OK,
+            mbr_backing_take_span(
+                world.backing, world.context, 0, 0, kGranule, 0, &span, nullptr, nullptr));
+        EXPECT_EQ(kGranule + static_cast<uint64_t>(skew), span.owned_bytes);
+        EXPECT_EQ(span.owned_bytes, world.fake.owned());
+        EXPECT_EQ(span.owned_bytes, world.kept().span_bytes);
+        EXPECT_TRUE(world.agree());
+        mbr_backing_give_span(world.backing, &span);
+        EXPECT_TRUE(world.agree());
+    }
+}
+
 TEST(PortLies, OwnsNothingOrMoreThanThereIs_IsClampedAndCounted)
 {
     for (uint64_t lie : {UINT64_C(0), UINT64_MAX}) {

@@ -123,6 +123,41 @@ TEST(Grow, OverTheLimit_ChangesNoFigureAndSaysWhatWouldFit)
     world.end(range);
 }
 
+TEST(Grow, OverTheLimit_ARefusalOfAnySizeIsWrittenToItsEndAndDecidesNothing)
+{
+    for (uint32_t room = 0; room <= sizeof(mbr_refusal); room += 4) {
+        World world(10 * kGranule);
+        mbr_range *parked = world.reserve(64 * kGranule);
+        ASSERT_EQ(MBR_OK, world.grow(parked, 0, 4 * kGranule));
+        world.end(parked);
+        mbr_range *range = world.reserve(64 * kGranule, {2 * kGranule, 2 * kGranule, 0});
+        mbr_range_part part = {range, 0, 0, 12 * kGranule};
+        std::vector<unsigned char> memory(sizeof(mbr_refusal) + 64, 0xA5);
+        auto *refusal = reinterpret_cast<mbr_refusal *>(memory.data());
+        refusal->struct_size = room;
+        mbr_grow_options options = {};
+        options.holder = world.kv;
+        options.parts = &part;
+        options.part_count = 1;
+        options.refusal = refusal;
+        mbr_range_grow_result result = {};
+        result.struct_size = sizeof(result);
+        EXPECT_EQ(MBR_OVER_BUDGET, mbr_backing_grow(world.backing, &options, &result, nullptr));
+        EXPECT_EQ(4 * kGranule, world.cached()) << "what cannot suffice is not asked of the cache";
+        EXPECT_EQ(room, refusal->struct_size);
+        if (room >= offsetof(mbr_refusal, asked_bytes) + sizeof(refusal->asked_bytes)) {
+            EXPECT_EQ(12 * kGranule, refusal->asked_bytes);
+        }
+        for (size_t i = std::max<size_t>(room, sizeof(room)); i < memory.size(); i++)
+            ASSERT_EQ(0xA5, memory[i]) << "byte " << i << " of " << room;
+        part.bytes = 10 * kGranule;
+        EXPECT_EQ(MBR_OK, mbr_backing_grow(world.backing, &options, &result, nullptr))
+            << "the cache gives what is missing, whatever the caller's struct holds";
+        EXPECT_TRUE(world.agree());
+        world.end(range);
+    }
+}
+
 TEST(Grow, CachedBytesInTheWay_AreGivenBackFirst)
 {
     World world(10 * kGranule);

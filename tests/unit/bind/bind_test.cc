@@ -3,6 +3,9 @@
 // (I18).
 #include "tests/unit/bind/host_world.h"
 
+#include "tests/support/faulty/faults.h"
+
+#include <cstdio>
 #include <thread>
 #include <vector>
 
@@ -191,6 +194,23 @@ TEST(Manager, RemovalOfWhatIsReferredTo_IsRefusedWithCounts)
     ASSERT_EQ(MBR_OK, world.grow(range.range, 0, kMiB));
     EXPECT_EQ(MBR_IN_USE, mbr_manager_destroy_holder(world.manager, world.holder, &world.error));
     EXPECT_EQ(MBR_OK, world.release(range.range));
+}
+
+// The world's end is the test: every object is closed once, and nothing refers to the instance.
+TEST(Manager, MechanismWhoseCloseAnswersWhatIsForbidden_IsGivenUpOnce)
+{
+    faulty_plan plan = {};
+    plan.fail_from[FAULTY_CLOSE] = 1;
+    plan.fail_count[FAULTY_CLOSE] = 1;
+    char text[24];
+    std::snprintf(text, sizeof(text), "%llx",
+        static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(&plan)));
+    {
+        HostWorld world(
+            64 * kMiB, nullptr, "tests/support/libmembrane-faulty.so", {{"faults", text}});
+        world.free_now(world.alloc(1000).allocation);
+    }
+    EXPECT_EQ(1u, plan.met);
 }
 
 TEST(Manager, ForeignAndUnknownHandles_AreRefused)
