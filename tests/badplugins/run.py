@@ -7,11 +7,15 @@ the level of its check. The findings must be exactly that check's: then the chec
 with the check removed the plugin would pass. The plugin without a fault has no finding.
 """
 
+import ctypes
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
+
+import elf_faults
 
 MARK = b"MEMBRANE-FAULT:"
 NAME_BYTES = 64
@@ -34,22 +38,37 @@ def levels_of(tool):
     return {line.split()[0]: int(line.split()[2]) for line in listed.splitlines()}
 
 
-def write_copy(plugin, fault, folder):
+def path_of_libm():
+    ctypes.CDLL("libm.so.6")
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        return next(line.split()[-1] for line in maps if "/libm.so.6" in line)
+
+
+def make(plugin, fault, folder):
+    """A copy with the fault in it, as an Image; its path is FOLDER/file_name."""
     with open(plugin, "rb") as file:
-        image = file.read()
-    at = image.index(MARK)
-    assert image.count(MARK) == 1 and len(MARK) + len(fault) < NAME_BYTES, fault
-    image = image[:at] + (MARK + fault.encode()).ljust(NAME_BYTES, b"\0") + image[at + NAME_BYTES:]
-    path = os.path.join(folder, "libmembrane-bad.so")
+        image = elf_faults.Image(file.read())
+    if fault in elf_faults.FAULTS:
+        elf_faults.FAULTS[fault](image)
+    elif fault != "none":
+        at = image.data.index(MARK)
+        assert image.data.count(MARK) == 1 and len(MARK) + len(fault) < NAME_BYTES, fault
+        assert fault.encode() + b"\0" in image.data, f"no bad_*.c knows {fault}"
+        image.data[at:at + NAME_BYTES] = (MARK + fault.encode()).ljust(NAME_BYTES, b"\0")
+    path = os.path.join(folder, image.file_name)
     with open(path, "wb") as file:
-        file.write(image)
-    return path
+        file.write(image.data)
+    os.chmod(path, image.mode)
+    if image.library:
+        shutil.copy(path_of_libm(), os.path.join(folder, image.library))
+    return image
 
 
-def findings(tool, path, arguments):
+def findings(tool, image, folder, arguments):
     done = subprocess.run(
-        [tool, path, "--format", "json", "--timeout", TIMEOUT_S] + arguments,
-        stdout=subprocess.PIPE, text=True, check=False)
+        [tool, os.path.join(folder, image.file_name), "--format", "json", "--timeout", TIMEOUT_S] +
+        arguments, stdout=subprocess.PIPE, text=True, check=False, cwd=folder,
+        env={**os.environ, **image.environment})
     report = json.loads(done.stdout)
     return report, {finding["id"]: finding for finding in report["findings"]}
 
@@ -59,11 +78,11 @@ def judge(tool, plugin, fault, check, levels):
     if check not in levels:
         return f"{check} is no check"
     with tempfile.TemporaryDirectory() as folder:
-        path = write_copy(plugin, fault, folder)
+        image = make(plugin, fault, folder)
         level = min(levels[check], COSTLY_LEVEL - 1)
-        found = findings(tool, path, ["--level", str(level)])[1]
+        found = findings(tool, image, folder, ["--level", str(level)])[1]
         if levels[check] > level:
-            found.update(findings(tool, path, ["--level", "5", "--only", check])[1])
+            found.update(findings(tool, image, folder, ["--level", "5", "--only", check])[1])
         if set(found) == {check}:
             return None
         texts = [f"{name}: {found[name]['observed'][:150]}" for name in found]
@@ -81,7 +100,7 @@ def share_of(rows):
 
 
 def main():
-    tool, plugin, table = sys.argv[1:4]
+    tool, plugin, table = (os.path.abspath(path) for path in sys.argv[1:4])
     rows, is_first = share_of(read_table(table))
     only = os.environ.get("BAD_FAULTS") # a comma-separated list, while one is written
     if only:
@@ -90,8 +109,8 @@ def main():
     bad = 0
     if is_first:
         with tempfile.TemporaryDirectory() as folder:
-            report, found = findings(
-                tool, write_copy(plugin, "none", folder), ["--level", str(COSTLY_LEVEL - 1)])
+            report, found = findings(tool, make(plugin, "none", folder), folder,
+                                     ["--level", str(COSTLY_LEVEL - 1)])
             if found or report["exit_code"] != 0:
                 print(f"the plugin without a fault: {json.dumps(report, indent=1)}")
                 bad += 1

@@ -3,11 +3,13 @@
 
 #include <string.h>
 
-extern const mbr_group mbr_group_lod, mbr_group_neg, mbr_group_opn;
+extern const mbr_group mbr_group_lnk, mbr_group_lod, mbr_group_neg, mbr_group_opn, mbr_group_vtb;
 
 const mbr_group *const mbr_groups[] = {
+    &mbr_group_lnk,
     &mbr_group_lod,
     &mbr_group_neg,
+    &mbr_group_vtb,
     &mbr_group_opn,
 };
 
