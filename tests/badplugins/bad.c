@@ -42,14 +42,27 @@ static mbr_status capability(mbr_instance *instance, const mbr_capability_reques
     return table != NULL ? MBR_OK : MBR_UNSUPPORTED;
 }
 
+static mbr_status entry(const mbr_hello *hello, mbr_reply *reply, mbr_error *error)
+{
+    return mbr_answer_hello(&bad.plugin, hello, reply, error);
+}
+
 static void install(void)
 {
     good = (struct bad_tables){
-        mbr_host_plugin, mbr_host_allocator, mbr_host_virtual, mbr_host_shared, true, true};
+        .entry = entry,
+        .plugin = mbr_host_plugin,
+        .allocator = mbr_host_allocator,
+        .virtual_ = mbr_host_virtual,
+        .shared = mbr_host_shared,
+        .has_virtual = true,
+        .has_shared = true,
+    };
     good.plugin.name = "bad";
     good.plugin.capability = capability;
     bad = good;
-    bad_install_lod();
+    bad_install_neg();
+    bad_install_vtb();
     bad_install_opn();
 }
 
@@ -57,5 +70,5 @@ MBR_EXPORT mbr_status membrane_plugin_v1(const mbr_hello *hello, mbr_reply *repl
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, install);
-    return mbr_answer_hello(&bad.plugin, hello, reply, error);
+    return bad.entry(hello, reply, error);
 }

@@ -8,10 +8,12 @@
 #define MEMBRANE_TESTS_BADPLUGINS_BAD_H
 
 #include "membrane/membrane_plugin.h"
+#include "plugins/host/core.h"
 
 #include <stdbool.h>
 
 struct bad_tables {
+    mbr_entry_function entry;
     mbr_plugin_vtable plugin;
     mbr_allocator_vtable allocator;
     mbr_virtual_vtable virtual_;
@@ -26,7 +28,8 @@ extern const struct bad_tables *bad_good; /* the slots without a fault */
 bool bad_is(const char *fault);
 
 /* One a file; called once, before the entry answers. */
-void bad_install_lod(void);
+void bad_install_neg(void);
+void bad_install_vtb(void);
 void bad_install_opn(void);
 
 #endif

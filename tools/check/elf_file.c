@@ -174,3 +174,11 @@ mbr_note_head mbr_elf_file_note(mbr_trial *trial, const mbr_elf_file *file)
     memcpy(&head, file->notes[0].bytes, sizeof head);
     return head;
 }
+
+bool mbr_elf_note_has_name(const mbr_note_head *head)
+{
+    uint64_t length = strnlen(head->name, sizeof head->name);
+    if (length == 0 || length == sizeof head->name)
+        return false;
+    return strspn(head->name, "abcdefghijklmnopqrstuvwxyz0123456789-") == length;
+}

@@ -51,4 +51,7 @@ bool mbr_elf_file_symbol(const mbr_elf_file *file, uint64_t index, Elf64_Sym *sy
 /* The head of the one note; needs that there is one that is long enough. */
 mbr_note_head mbr_elf_file_note(mbr_trial *trial, const mbr_elf_file *file);
 
+/* Whether its name is 1 to 31 of [a-z0-9-], terminated. */
+bool mbr_elf_note_has_name(const mbr_note_head *head);
+
 #endif

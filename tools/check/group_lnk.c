@@ -96,19 +96,11 @@ static void run_note_flags(mbr_trial *trial)
         "0x%x", unknown);
 }
 
-static bool is_name(const char *name, uint64_t room)
-{
-    uint64_t length = strnlen(name, room);
-    if (length == 0 || length == room)
-        return false;
-    return strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == length;
-}
-
 static void run_note_name(mbr_trial *trial)
 {
     mbr_elf_file_read(trial, &file);
     mbr_note_head head = mbr_elf_file_note(trial, &file);
-    MBR_EXPECT(trial, is_name(head.name, sizeof head.name),
+    MBR_EXPECT(trial, mbr_elf_note_has_name(&head),
         "the note's name is 1 to 31 of [a-z0-9-], terminated", "'%.*s'",
         (int)strnlen(head.name, sizeof head.name), head.name);
 }
@@ -117,7 +109,7 @@ static void run_file_name(mbr_trial *trial)
 {
     mbr_elf_file_read(trial, &file);
     mbr_note_head head = mbr_elf_file_note(trial, &file);
-    MBR_NEED(trial, is_name(head.name, sizeof head.name), "the note's name is none");
+    MBR_NEED(trial, mbr_elf_note_has_name(&head), "the note's name is none");
     char wanted[sizeof "libmembrane-.so" + MBR_NOTE_NAME_BYTES];
     const char *slash = strrchr(trial->page->path, '/');
     const char *own = slash == NULL ? trial->page->path : slash + 1;

@@ -130,6 +130,7 @@ static void run_null_reply(mbr_trial *trial)
 
 static void run_null_error(mbr_trial *trial)
 {
+    need_good_reply(trial);
     const mbr_hello good = {MBR_SIZED(mbr_hello)};
     const mbr_hello far = {MBR_SIZED(mbr_hello), .minor_min = FAR_MINOR, .minor_max = FAR_MINOR};
     reply = (mbr_reply){MBR_SIZED(mbr_reply)};
@@ -148,6 +149,7 @@ static void run_long_hello(mbr_trial *trial)
 {
     unsigned char bytes[FUTURE_BYTES];
     mbr_hello hello = {.struct_size = FUTURE_BYTES};
+    need_good_reply(trial);
     memset(bytes, 0xFF, sizeof bytes);
     memcpy(bytes, &hello, sizeof hello);
     reply = (mbr_reply){MBR_SIZED(mbr_reply)};
@@ -212,6 +214,7 @@ static void run_long_reply(mbr_trial *trial)
 {
     future_reply future;
     mbr_status status;
+    need_good_reply(trial);
     bool is_whole = greet_into(trial, &future, FUTURE_BYTES, &status);
     MBR_NEED(trial, is_whole, "bytes behind the known reply were written");
     MBR_EXPECT(trial, status == MBR_OK && future.reply.struct_size == FUTURE_BYTES,

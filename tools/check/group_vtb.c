@@ -112,7 +112,7 @@ static void run_name(mbr_trial *trial)
     const char *name = trial->plugin->name;
     mbr_elf_file_read(trial, &file);
     mbr_note_head head = mbr_elf_file_note(trial, &file);
-    MBR_NEED(trial, memchr(head.name, '\0', sizeof head.name) != NULL, "the note's name is none");
+    MBR_NEED(trial, mbr_elf_note_has_name(&head), "the note's name is none");
     MBR_EXPECT(trial,
         mbr_image_holds_text(trial, name, TEXT_MAX_BYTES) && strcmp(name, head.name) == 0,
         "the table's name is a text of the file, the note's", "not '%s'", head.name);
