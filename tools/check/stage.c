@@ -142,6 +142,7 @@ static void describe(mbr_trial *trial)
     memcpy(trial->mechanism, description.name, sizeof trial->mechanism);
     trial->mechanism[sizeof trial->mechanism - 1] = '\0';
     memcpy(trial->page->mechanism, trial->mechanism, sizeof trial->page->mechanism);
+    trial->own_device_index = description.device_index;
     if (description.domain == MBR_DOMAIN_HOST)
         trial->subject.offered |= MBR_NEEDS_HOST_ORACLE;
 }

@@ -43,6 +43,7 @@ struct mbr_trial {
     char mechanism[64];              /* from MBR_STAGE_OPENED on */
     mbr_subject subject;             /* from MBR_STAGE_OPENED on; from GREETED: .plugin */
     uint64_t granule_bytes;          /* with virtual, else the page size */
+    uint32_t own_device_index;       /* of the description; what lists of accesses name */
 };
 
 /* ---- Saying something ------------------------------------------------------------------------ */
