@@ -141,10 +141,21 @@ TEST(Trace, Mooncake_BadTimestamp_IsRefused)
     EXPECT_EQ(load_text(line("9000000000000", "1", "1", "[1]")).status, MBR_TRACE_OK);
 }
 
+// The parser hands out a long string in one piece, which is larger than what is shown of it.
+TEST(Trace, Mooncake_LongValue_IsShownByItsFirstBytes)
+{
+    for (uint64_t length : {150, 157, 158, 159, 160, 161, 5000, 900000})
+        expect_refused(good + line('"' + std::string(length, 'x') + '"', "1", "1", "[1]"),
+            MBR_TRACE_BAD_VALUE, 2, "timestamp",
+            {("'\"" + std::string(47, 'x') + "...' is not a timestamp").c_str()});
+}
+
 TEST(Trace, Mooncake_NumbersThatJsonCannotHold_AreBadLines)
 {
-    for (const char *value : {"NaN", "nan", "Infinity", "1e999", "99999999999999999999999", "0x10",
-             "01", "+1", "1.", ".5"}) {
+    for (const char *value : {"1e999", "-1e999", "99999999999999999999999", "9223372036854775808"})
+        expect_refused(good + line(value, "1", "1", "[1]"), MBR_TRACE_BAD_LINE, 2, "",
+            {"a number that is too large, before column", "9223372036854775807"});
+    for (const char *value : {"NaN", "nan", "Infinity", "0x10", "01", "+1", "1.", ".5"}) {
         expect_refused(good + line(value, "1", "1", "[1]"), MBR_TRACE_BAD_LINE, 2, "",
             {"not a JSON object in one line"});
         expect_refused(good + line("1", "1", "1", "[" + std::string(value) + "]"),
@@ -181,7 +192,7 @@ TEST(Trace, Mooncake_DuplicateKey_IsRefused)
     expect_refused(good +
             "{\"timestamp\": 1, \"input_length\": 1, \"output_length\": 1, "
             "\"input_length\": 2, \"hash_ids\": [1]}\n",
-        MBR_TRACE_BAD_LINE, 2, "", {"not a JSON object in one line"});
+        MBR_TRACE_BAD_LINE, 2, "", {"has a key twice, before column"});
 }
 
 TEST(Trace, Mooncake_NotAnObject_IsRefused)

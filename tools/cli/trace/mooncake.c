@@ -13,15 +13,31 @@
 
 static const char *const hash_ids_name = "hash_ids";
 
-/* A JSON value as it may be shown, in `buffer`. */
-static mbr_trace_place place_of(const mbr_trace_loading *loading, const char *key,
-    const json_t *value, char buffer[SHOWN_JSON_BYTES])
+/* A JSON value as it may be shown: its first bytes. */
+typedef struct shown_json {
+    char text[SHOWN_JSON_BYTES];
+    size_t length_bytes;
+} shown_json;
+
+/* json_dumpb would write nothing of a piece that does not fit, and count it all the same. */
+static int keep_first(const char *piece, size_t bytes, void *context)
 {
-    size_t length = json_dumpb(value, buffer, SHOWN_JSON_BYTES, JSON_ENCODE_ANY | JSON_COMPACT);
+    shown_json *shown = context;
+    size_t kept = (size_t)mbr_min(bytes, SHOWN_JSON_BYTES - shown->length_bytes);
+    memcpy(shown->text + shown->length_bytes, piece, kept);
+    shown->length_bytes += kept;
+    return 0;
+}
+
+static mbr_trace_place place_of(
+    const mbr_trace_loading *loading, const char *key, const json_t *value, shown_json *shown)
+{
+    shown->length_bytes = 0;
+    json_dump_callback(value, keep_first, shown, JSON_ENCODE_ANY | JSON_COMPACT);
     return (mbr_trace_place){.line = loading->line.number,
         .column = key,
-        .value = buffer,
-        .value_bytes = mbr_min(length, SHOWN_JSON_BYTES)};
+        .value = shown->text,
+        .value_bytes = shown->length_bytes};
 }
 
 static mbr_trace_status refuse_syntax(mbr_trace_loading *loading, const json_error_t *error)
@@ -39,6 +55,13 @@ static mbr_trace_status refuse_syntax(mbr_trace_loading *loading, const json_err
     if (!line->has_newline && is_at_end)
         return mbr_trace_refuse(loading, MBR_TRACE_TRUNCATED, place,
             "is not whole: the file ends inside its last line; fetch it again or delete this line");
+    if (code == json_error_duplicate_key)
+        return mbr_trace_refuse(loading, MBR_TRACE_BAD_LINE, place,
+            "has a key twice, before column %d; remove one of them", error->column);
+    if (code == json_error_numeric_overflow)
+        return mbr_trace_refuse(loading, MBR_TRACE_BAD_LINE, place,
+            "has a number that is too large, before column %d; whole numbers end at %" PRId64,
+            error->column, INT64_MAX);
     return mbr_trace_refuse(loading, MBR_TRACE_BAD_LINE, place,
         "is not a JSON object in one line, from column %d on; such as {\"timestamp\": 0, "
         "\"input_length\": 600, \"output_length\": 20, \"hash_ids\": [0, 1]}",
@@ -78,8 +101,8 @@ static mbr_trace_status read_tokens(
         *out = (uint32_t)tokens;
         return MBR_TRACE_OK;
     }
-    char shown[SHOWN_JSON_BYTES];
-    return mbr_trace_refuse_tokens(loading, number, place_of(loading, key, value, shown));
+    shown_json shown;
+    return mbr_trace_refuse_tokens(loading, number, place_of(loading, key, value, &shown));
 }
 
 /* Milliseconds, whole or not: resampled traces have fractions of one. */
@@ -111,9 +134,9 @@ static mbr_trace_status read_time(const mbr_trace_reader *reader, mbr_trace_load
     mbr_number_status number = parse_time(value, out_ns);
     if (number == MBR_NUMBER_OK)
         return MBR_TRACE_OK;
-    char shown[SHOWN_JSON_BYTES];
+    shown_json shown;
     return mbr_trace_refuse_time(
-        loading, number, place_of(loading, key, value, shown), reader->time_kind);
+        loading, number, place_of(loading, key, value, &shown), reader->time_kind);
 }
 
 static mbr_trace_status copy_hash_ids(
@@ -122,9 +145,9 @@ static mbr_trace_status copy_hash_ids(
     for (uint32_t i = 0; i < count; i++) {
         const json_t *id = json_array_get(array, i);
         if (!json_is_integer(id) || json_integer_value(id) < 0) {
-            char shown[SHOWN_JSON_BYTES];
+            shown_json shown;
             return mbr_trace_refuse(loading, MBR_TRACE_BAD_VALUE,
-                place_of(loading, hash_ids_name, id, shown),
+                place_of(loading, hash_ids_name, id, &shown),
                 "at index %" PRIu32 " is not a block id; a whole number from 0 to %" PRId64
                 " is expected",
                 i, INT64_MAX);
@@ -138,13 +161,13 @@ static mbr_trace_status read_hash_ids(
     mbr_trace_loading *loading, const json_t *object, mbr_trace_request *request)
 {
     const json_t *array;
-    char shown[SHOWN_JSON_BYTES];
+    shown_json shown;
     mbr_trace_status status = find_key(loading, object, hash_ids_name, &array);
     if (status != MBR_TRACE_OK)
         return status;
     if (!json_is_array(array))
         return mbr_trace_refuse(loading, MBR_TRACE_BAD_VALUE,
-            place_of(loading, hash_ids_name, array, shown), "is not an array of block ids");
+            place_of(loading, hash_ids_name, array, &shown), "is not an array of block ids");
     uint32_t expected =
         (request->prompt_tokens + MBR_TRACE_BLOCK_TOKENS - 1) / MBR_TRACE_BLOCK_TOKENS;
     if (json_array_size(array) != expected)
