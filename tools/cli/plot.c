@@ -197,17 +197,31 @@ static void put_script(script_writer *to, const mbr_plot *plot, const ending *en
     flush(to);
 }
 
-static mbr_plot_status check_plot(work *at)
+static mbr_plot_status check_path(work *at)
 {
-    const mbr_plot *plot = at->plot;
-    size_t length = strlen(plot->path);
+    const char *path = at->plot->path;
+    size_t length = strlen(path);
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
         size_t suffix = strlen(endings[i].suffix);
-        if (length > suffix && strcmp(plot->path + length - suffix, endings[i].suffix) == 0)
+        if (length > suffix && strcmp(path + length - suffix, endings[i].suffix) == 0)
             at->end = &endings[i];
     }
     if (at->end == NULL)
-        return refuse(at, MBR_PLOT_UNKNOWN_ENDING, "a picture's name ends in .svg or .png");
+        return refuse(
+            at, MBR_PLOT_UNKNOWN_ENDING, "a picture's name ends in .svg or .png, as in bytes.svg");
+    int answer = at->os->is_replaceable(at->os->context, path);
+    if (answer < 0)
+        return refuse_errno(at, MBR_PLOT_CANNOT_WRITE, answer, "cannot be written");
+    if (answer == 0)
+        return refuse(at, MBR_PLOT_CANNOT_WRITE,
+            "is a pipe, a device or a socket, which a picture would replace; another name would "
+            "work");
+    return MBR_PLOT_OK;
+}
+
+static mbr_plot_status check_series(work *at)
+{
+    const mbr_plot *plot = at->plot;
     if (plot->series_count > MBR_PLOT_MAX_SERIES_COUNT)
         return refuse(at, MBR_PLOT_OVER_LIMIT,
             "%" PRIu32 " series, at most %" PRIu32 " (MBR_PLOT_MAX_SERIES_COUNT) fit",
@@ -335,16 +349,44 @@ static mbr_plot_status draw(work *at)
     return MBR_PLOT_OK;
 }
 
+/* The work before it begins; *error is empty. */
+static work begin(
+    const mbr_plot *plot, const mbr_plot_os *os, mbr_plot_error *error, mbr_plot_error *unwanted)
+{
+    work at = {.plot = plot,
+        .os = os == NULL ? &mbr_plot_os_default : os,
+        .error = error == NULL ? unwanted : error,
+        .script = -1,
+        .complaint = -1,
+        .picture = -1};
+    *at.error = (mbr_plot_error){0};
+    return at;
+}
+
+mbr_plot_status mbr_plot_probe(const char *path, const mbr_plot_os *os, mbr_plot_error *error)
+{
+    mbr_plot_error unwanted;
+    const mbr_plot plot = {.path = path};
+    work at = begin(&plot, os, error, &unwanted);
+    mbr_plot_status status = check_path(&at);
+    if (status == MBR_PLOT_OK)
+        status = create_temporary(&at);
+    if (status != MBR_PLOT_OK)
+        return status;
+    at.os->close(at.os->context, at.picture);
+    int failure = at.os->remove(at.os->context, at.temporary);
+    return failure == 0
+        ? MBR_PLOT_OK
+        : refuse_errno(&at, MBR_PLOT_CANNOT_WRITE, failure, "the trial file cannot be removed");
+}
+
 mbr_plot_status mbr_plot_write(const mbr_plot *plot, const mbr_plot_os *os, mbr_plot_error *error)
 {
     mbr_plot_error unwanted;
-    work at = {.plot = plot,
-        .os = os == NULL ? &mbr_plot_os_default : os,
-        .error = error == NULL ? &unwanted : error,
-        .script = -1,
-        .complaint = -1};
-    *at.error = (mbr_plot_error){0};
-    mbr_plot_status status = check_plot(&at);
+    work at = begin(plot, os, error, &unwanted);
+    mbr_plot_status status = check_path(&at);
+    if (status == MBR_PLOT_OK)
+        status = check_series(&at);
     if (status == MBR_PLOT_OK)
         status = create_temporary(&at);
     if (status != MBR_PLOT_OK)

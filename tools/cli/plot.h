@@ -48,7 +48,9 @@ typedef struct mbr_plot_error {
 
 /* The operating system's part. Every call answers a negative errno on failure. */
 typedef struct mbr_plot_os {
-    int (*memory_file)(void *context);              /* without a name; gone when closed */
+    int (*memory_file)(void *context); /* without a name; gone when closed */
+    /* 1: nothing stands there, or a file of bytes; 0: something that a picture may not replace. */
+    int (*is_replaceable)(void *context, const char *path);
     int (*create)(void *context, const char *path); /* for writing; -EEXIST when it is there */
     int64_t (*write)(void *context, int file, const void *from, size_t bytes);
     int64_t (*size)(void *context, int file);
@@ -65,6 +67,10 @@ typedef struct mbr_plot_os {
 } mbr_plot_os;
 
 extern const mbr_plot_os mbr_plot_os_default;
+
+/* Whether a picture could get this name, before anything is done for it: its ending, what stands
+ * there, its folder. Leaves nothing. os and error as below; the answers of mbr_plot_write. */
+mbr_plot_status mbr_plot_probe(const char *path, const mbr_plot_os *os, mbr_plot_error *error);
 
 /* os NULL is the system's; error NULL is allowed and else always written. */
 mbr_plot_status mbr_plot_write(const mbr_plot *plot, const mbr_plot_os *os, mbr_plot_error *error);

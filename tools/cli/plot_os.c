@@ -32,6 +32,15 @@ static int system_memory_file(void *context)
     return lift(memfd_create("membrane-plot", MFD_CLOEXEC));
 }
 
+static int system_is_replaceable(void *context, const char *path)
+{
+    (void)context;
+    struct stat about;
+    if (stat(path, &about) != 0)
+        return errno == ENOENT ? 1 : -errno;
+    return S_ISDIR(about.st_mode) ? -EISDIR : S_ISREG(about.st_mode);
+}
+
 static int system_create(void *context, const char *path)
 {
     (void)context;
@@ -114,6 +123,7 @@ static void system_close(void *context, int file)
 
 const mbr_plot_os mbr_plot_os_default = {
     .memory_file = system_memory_file,
+    .is_replaceable = system_is_replaceable,
     .create = system_create,
     .write = system_write,
     .size = system_size,

@@ -55,7 +55,8 @@ class FailingSystem
   public:
     FailingSystem()
     {
-        os_ = {memory_file, create, write, size, read, rewind, run, rename, remove, close, this};
+        os_ = {memory_file, is_replaceable, create, write, size, read, rewind, run, rename, remove,
+            close, this};
     }
     ~FailingSystem() { EXPECT_EQ(open_count_, 0) << "files left open"; }
     const mbr_plot_os *os() const { return &os_; }
@@ -85,6 +86,12 @@ class FailingSystem
             return -self(context)->failure;
         self(context)->open_count_++;
         return mbr_plot_os_default.memory_file(nullptr);
+    }
+    static int is_replaceable(void *context, const char *path)
+    {
+        return self(context)->fails("is_replaceable")
+            ? -self(context)->failure
+            : mbr_plot_os_default.is_replaceable(nullptr, path);
     }
     static int create(void *context, const char *path)
     {
@@ -407,6 +414,59 @@ TEST_F(Plot, Name_IsThatOfAFolder_IsSaid)
     expect_refused("a.svg", MBR_PLOT_CANNOT_WRITE, {"cannot be written", strerror(EISDIR)});
 }
 
+TEST_F(Plot, Name_IsThatOfAPipe_IsLeftAlone)
+{
+    ASSERT_EQ(mkfifo((folder_ + "/a.svg").c_str(), 0600), 0);
+    expect_refused("a.svg", MBR_PLOT_CANNOT_WRITE, {"a pipe", "another name would work"});
+    struct stat about;
+    ASSERT_EQ(stat((folder_ + "/a.svg").c_str(), &about), 0);
+    EXPECT_TRUE(S_ISFIFO(about.st_mode));
+}
+
+TEST_F(Plot, Name_IsALinkToItself_IsSaid)
+{
+    ASSERT_EQ(symlink("a.svg", (folder_ + "/a.svg").c_str()), 0);
+    expect_refused("a.svg", MBR_PLOT_CANNOT_WRITE, {"cannot be written", strerror(ELOOP)});
+}
+
+TEST_F(Plot, Probe_AnswersLikeTheWriteAndLeavesNothing)
+{
+    ASSERT_EQ(mkdir((folder_ + "/folder.svg").c_str(), 0755), 0);
+    ASSERT_EQ(mkfifo((folder_ + "/pipe.png").c_str(), 0600), 0);
+    std::ofstream(folder_ + "/old.svg") << "old";
+    std::set<std::string> before = names_in(folder_);
+    for (const char *name :
+        {"new.svg", "new.png", "old.svg", "folder.svg", "pipe.png", "a.gif", "", "no/a.svg"}) {
+        std::string path = folder_ + "/" + name;
+        mbr_plot_error error;
+        mbr_plot_status probed = mbr_plot_probe(path.c_str(), nullptr, &error);
+        EXPECT_EQ(error.status, probed);
+        EXPECT_EQ(names_in(folder_), before) << name;
+        EXPECT_EQ(content_of(folder_ + "/old.svg"), "old");
+        mbr_plot no_data = {path.c_str(), "t", nullptr, 0};
+        mbr_plot_status written = mbr_plot_write(&no_data, nullptr, nullptr);
+        if (std::string(name) == "no/a.svg") // the folder is asked when there is a picture
+            written = MBR_PLOT_CANNOT_WRITE;
+        EXPECT_EQ(probed, written == MBR_PLOT_NO_DATA ? MBR_PLOT_OK : written) << name;
+    }
+}
+
+TEST_F(Plot, Probe_EachCallFails_IsSaidAndLeavesNothing)
+{
+    std::string path = folder_ + "/a.svg";
+    for (uint64_t ordinal : {1, 2}) {
+        FailingSystem system;
+        system.fail_at = ordinal;
+        mbr_plot_error error;
+        EXPECT_EQ(mbr_plot_probe(path.c_str(), system.os(), &error), MBR_PLOT_CANNOT_WRITE);
+        EXPECT_NE(strstr(error.text, strerror(EIO)), nullptr) << error.text;
+        EXPECT_EQ(names_in(folder_), std::set<std::string>{});
+    }
+    FailingSystem system;
+    system.fail_remove = true;
+    EXPECT_EQ(mbr_plot_probe(path.c_str(), system.os(), nullptr), MBR_PLOT_CANNOT_WRITE);
+}
+
 TEST_F(Plot, Path_TooLong_IsSaid)
 {
     expect_refused(std::string(MBR_PLOT_MAX_PATH_BYTES, 'd') + ".svg", MBR_PLOT_CANNOT_WRITE,
@@ -438,7 +498,8 @@ TEST_F(Plot, System_EachCallFails_OldPictureStaysAndNothingElse)
         system.fail_at = ordinal;
         EXPECT_NE(plot("a.svg", system.os()), MBR_PLOT_OK) << system.failed;
         bool is_of_disk =
-            std::set<std::string>{"create", "size", "read", "rename"}.count(system.failed) != 0;
+            std::set<std::string>{"is_replaceable", "create", "size", "read", "rename"}.count(
+                system.failed) != 0;
         EXPECT_EQ(error_.status, is_of_disk ? MBR_PLOT_CANNOT_WRITE : MBR_PLOT_SYSTEM)
             << system.failed;
         EXPECT_NE(strstr(error_.text, strerror(EIO)), nullptr) << error_.text;
@@ -447,8 +508,8 @@ TEST_F(Plot, System_EachCallFails_OldPictureStaysAndNothingElse)
         failed.insert(system.failed);
     }
     EXPECT_EQ(failed,
-        (std::set<std::string>{
-            "memory_file", "create", "write", "size", "read", "rewind", "run", "rename"}));
+        (std::set<std::string>{"is_replaceable", "memory_file", "create", "write", "size", "read",
+            "rewind", "run", "rename"}));
 }
 
 TEST_F(Plot, System_ShortAndInterruptedWrites_GiveTheSamePicture)

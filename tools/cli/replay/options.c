@@ -218,8 +218,27 @@ static int print_report(
     return report->interrupted ? EXIT_INTERRUPTED : MBR_EXIT_OK;
 }
 
+/* Before the run, which may take minutes. */
+static int check_plot(const mbr_replay_options *options)
+{
+    mbr_plot_error error;
+    if (options->plot_path == NULL)
+        return MBR_EXIT_OK;
+    switch (mbr_plot_probe(options->plot_path, NULL, &error)) {
+    case MBR_PLOT_OK:
+        return MBR_EXIT_OK;
+    case MBR_PLOT_UNKNOWN_ENDING:
+        return mbr_args_fail(MBR_REPLAY_NAME, "--plot: %s", error.text);
+    default:
+        return mbr_args_refuse(MBR_REPLAY_NAME, "--plot: %s", error.text);
+    }
+}
+
 static int replay(const mbr_replay_options *options)
 {
+    int code = check_plot(options);
+    if (code != MBR_EXIT_OK)
+        return code;
     mbr_trace *trace;
     mbr_trace_error trace_error;
     mbr_trace_options trace_options = {.path = options->trace_path,
@@ -230,7 +249,7 @@ static int replay(const mbr_replay_options *options)
     catch_interrupt();
     mbr_replay_report report;
     char text[MBR_REPLAY_TEXT_BYTES];
-    int code = mbr_replay_run(options, trace, &report, text);
+    code = mbr_replay_run(options, trace, &report, text);
     if (code == MBR_EXIT_USAGE)
         mbr_args_fail(MBR_REPLAY_NAME, "%s", text);
     else if (code == MBR_EXIT_REFUSED)
