@@ -11,6 +11,7 @@
 #include "tools/cli/version.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -79,6 +80,8 @@ static int run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    /* A limit of file sizes is an error of the write, after which everything is taken back. */
+    signal(SIGXFSZ, SIG_IGN);
     int code = run(argc, argv);
     /* A full disk behind stdout must not look like a short answer. */
     if (fflush(stdout) != 0 || ferror(stdout))

@@ -64,6 +64,8 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case KEY_INCLUDE:
         return take_include(state, o, text);
     case KEY_FOLDER:
+        if (text[0] == 0)
+            return mbr_args_bad(state, "--folder is empty; a new folder's name would work");
         o->folder = text;
         return 0;
     case ARGP_KEY_ARG:
@@ -147,8 +149,9 @@ static void take_back(const char *folder, size_t count)
 static int write_folder(const options *o)
 {
     if (mkdir(o->folder, 0777) != 0)
-        return mbr_args_refuse(NAME, "'%s': %s%s", o->folder, strerror(errno),
-            errno == EEXIST ? "; a new folder would work, --folder DIR names another" : "");
+        return mbr_args_refuse(NAME, "'%s': %s; a new folder %s, --folder DIR names another",
+            o->folder, strerror(errno),
+            errno == EEXIST ? "would work" : "in one that is there and yours would work");
     for (size_t i = 0; mbr_plugin_template[i].name != NULL; i++) {
         if (write_file(o->folder, &mbr_plugin_template[i], o))
             continue;

@@ -75,7 +75,7 @@ class NewPlugin(unittest.TestCase):
 
     def test_a_write_that_fails_half_way_leaves_nothing(self):
         def small_files():
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it
             resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
 
         done = self.new_plugin("acme", preexec_fn=small_files)
@@ -83,10 +83,17 @@ class NewPlugin(unittest.TestCase):
         self.assertIn("plugin.c': File too large; nothing is left of it", done.stderr)
         self.assertEqual(os.listdir(self.folder), [])
 
+    def test_a_folder_that_cannot_be_made_says_what_would_work(self):
+        for folder in ("no/x", "y" * 300):
+            done = self.new_plugin("acme", "--folder", folder)
+            self.assertEqual((done.returncode, done.stdout), (1, ""))
+            self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+            self.assertIn("would work, --folder DIR names another", done.stderr)
+
     def test_bad_arguments_are_one_line_and_write_nothing(self):
         long_name = "a" * 32
         for arguments in ((), ("",), ("Acme",), ("a_b",), ("-",), ("a-",), ("../x",), (long_name,),
-                          ("a", "b"), ("a", "--include", "/nowhere"), ("a", "--what")):
+                          ("a", "b"), ("a", "--include", "/nowhere"), ("a", "--what"), ("a", "--folder", "")):
             done = self.new_plugin(*arguments)
             self.assertEqual((done.returncode, done.stdout), (2, ""), arguments)
             self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
