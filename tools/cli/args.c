@@ -5,6 +5,7 @@
 #include "abi/base/assert.h"
 #include "abi/base/checked.h"
 #include "host/holder/geometry/nearest.h"
+#include "tools/cli/text.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -26,12 +27,9 @@ typedef struct outer {
 /* One line, whatever a user's value holds. */
 static void print_line(const char *name, const char *format, va_list arguments)
 {
-    char line[LINE_MAX_CHARS];
+    char line[LINE_MAX_CHARS], shown[LINE_MAX_CHARS];
     vsnprintf(line, sizeof line, format, arguments);
-    for (char *c = line; *c != '\0'; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            *c = '?';
-    fprintf(stderr, "%s: %s\n", name, line);
+    fprintf(stderr, "%s: %s\n", name, mbr_text_printable(shown, sizeof shown, line));
 }
 
 int mbr_args_fail(const char *name, const char *format, ...)

@@ -43,7 +43,7 @@ const char *mbr_args_status_text(mbr_args_status status);
 /* Writes `bytes` rounded to one decimal, in the unit that keeps it below 1024, and returns out. */
 const char *mbr_args_format_bytes(char *out, size_t room, uint64_t bytes);
 
-/* Prints "NAME: message" on one line of stderr (control characters become '?'), and returns
+/* Prints "NAME: message" on one line of stderr (what is not printable becomes '?'), and returns
  * MBR_EXIT_USAGE or MBR_EXIT_REFUSED. `name` is "membrane share" and the like. */
 __attribute__((format(printf, 2, 3))) int mbr_args_fail(const char *name, const char *format, ...);
 __attribute__((format(printf, 2, 3))) int mbr_args_refuse(

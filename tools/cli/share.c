@@ -84,6 +84,13 @@ static error_t finish(struct argp_state *state, mbr_share_options *options)
         return mbr_args_bad(state, "--model is missing; --model=llama-3-8b would work");
     if (options->prefix_tokens == 0)
         return mbr_args_bad(state, "--prefix is missing; --prefix=4096 would work");
+    if (options->budget_bytes != 0 && options->budget_bytes < options->granule_bytes)
+        return mbr_args_bad(state,
+            "--budget: '%lu' is below one granule of %lu bytes; at least that would work",
+            options->budget_bytes, options->granule_bytes);
+    if (options->window_tokens != 0 && options->layout != MBR_LAYOUT_WINDOW_MAJOR)
+        return mbr_args_bad(
+            state, "--window: this layout has none; --layout=window-major would work");
     if (options->private_tokens != 0 && options->budget_bytes == 0)
         return mbr_args_bad(state,
             "--private says how many sequences fit a budget; --budget=80GiB "

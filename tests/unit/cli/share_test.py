@@ -109,6 +109,11 @@ class Usage(unittest.TestCase):
             (good + ["--max-tokens=9500", "--private=501", "--budget=1GiB"],
              "at least 9501 would work"),
             (good + ["--private=5"], "--budget=80GiB"),
+            (good + ["--budget=2097151"],
+             "--budget: '2097151' is below one granule of 2097152 bytes; at least that would work"),
+            (good + ["--layout=seq-major", "--window=16"],
+             "--window: this layout has none; --layout=window-major would work"),
+            (["--model=\x9b31m"], "unknown model '?31m'"),
             (["--model=layers=4096,heads=4096,dim=65536,bytes=16,planes=2", "--prefix=131073",
               "--layout=token-major"], "--max-tokens: max-tokens 262144"),
         ]
