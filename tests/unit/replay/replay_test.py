@@ -5,7 +5,8 @@ the public conversation trace, if MEMBRANE_TRACES names its folder. With `small`
 
 import json
 import os
-import stat
+import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -156,6 +157,19 @@ class Report(unittest.TestCase):
                 self.assertIn("</svg>", file.read())
 
 
+    def test_names_of_any_bytes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            name = b"a\xff\x1b[31m\n\xc2\x9b.csv"
+            path = os.fsencode(folder) + b"/" + name
+            with open(path, "wb") as file:
+                file.write(b"arrived_at,num_prefill_tokens,num_decode_tokens\n0,5,5\n")
+            report = replay(self, path, "--budget", "64MiB", "--model", SMALL)
+            self.assertEqual(report["trace"]["path"], folder + "/a??[31m??.csv")
+            answer = run(path, "--plugin", PLUGIN, "--trust", "--budget", "64MiB", "--model", SMALL)
+            self.assertEqual(answer.returncode, 0, answer.stderr)
+            self.assertIn("/a??[31m??.csv (vidur), plugin", answer.stdout.splitlines()[0])
+
+
 class BadInput(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -214,6 +228,28 @@ class BadInput(unittest.TestCase):
             self.refused(2, words, SAMPLE, "--plugin", PLUGIN, "--trust", "--model", model,
                          "--budget", "64MiB")
 
+    def test_arrivals_beyond_the_end_of_time(self):
+        path = write(self.folder.name, "far.csv", "arrived_at,num_prefill_tokens,num_decode_tokens\n"
+                     "0,5,5\n9000000000,5,5\n")
+        far = [path, "--plugin", PLUGIN, "--trust", "--budget", "64MiB", "--model", SMALL]
+        for speed in ("0.000001", "0.4", "0.999999"):
+            self.refused(2, ["--speed", "9000000000", "at least 1.0", "would work"], *far, "--speed", speed)
+        report = replay(self, *far, "--speed", "1.000001")
+        self.assertGreater(report["seconds"]["simulated"], 8999990000)
+
+    def test_file_size_limit(self):
+        def small_files():
+            signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+        path = os.path.join(self.folder.name, "bytes.svg")
+        done = subprocess.run([PROGRAM, "replay", SAMPLE, "--plugin", PLUGIN, "--trust", "--budget", "64MiB",
+                               "--model", SMALL, "--eager", "whole", "--max-requests", "5", "--plot", path],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
+                              preexec_fn=small_files)
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (1, 1), done.stderr)
+        self.assertEqual(os.listdir(self.folder.name), [])
+
     def test_options(self):
         trusted = [SAMPLE, "--plugin", PLUGIN, "--trust"]
         self.refused(2, ["--budget", "granule", "65536"], *trusted, "--budget", "65535")
@@ -223,6 +259,12 @@ class BadInput(unittest.TestCase):
         self.refused(2, ["--prefix"], *trusted, "--prefix", "maybe")
         self.refused(2, ["--speed"], *trusted, "--speed", "0")
         self.refused(2, ["--speed"], *trusted, "--speed", "fast")
+        self.refused(2, ["--plot", "bytes.gif", ".svg or .png"], *trusted, "--plot", "bytes.gif")
+        self.refused(1, ["--plot", "cannot be written"], *trusted, "--plot", "/nowhere/bytes.svg")
+        pipe = os.path.join(self.folder.name, "pipe.svg")
+        os.mkfifo(pipe)
+        self.refused(1, ["--plot", "a pipe", "another name"], *trusted, "--plot", pipe)
+        self.assertEqual(os.listdir(self.folder.name), ["pipe.svg"])
         self.refused(2, ["--max-requests"], *trusted, "--max-requests", "0")
         self.refused(2, ["extent", "would work"], *trusted, "--extent", "1000")
         self.refused(2, ["trace"], "--plugin", PLUGIN)

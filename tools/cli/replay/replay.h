@@ -21,6 +21,7 @@
 #define MBR_REPLAY_STREAM_COUNT 2
 #define MBR_REPLAY_TEXT_BYTES 512
 #define MBR_REPLAY_CHECKPOINT_LIMIT_COUNT 1000
+#define MBR_REPLAY_SHOWN_BYTES 4096         /* of a path or a model in the report */
 #define MBR_REPLAY_POINT_LIMIT_COUNT 200000 /* of each series of the plot */
 
 typedef struct mbr_replay_options {

@@ -1,6 +1,7 @@
 /* The report as text for people, and the picture. */
 #include "tools/cli/args.h"
 #include "tools/cli/replay/replay.h"
+#include "tools/cli/text.h"
 
 #include <stdio.h>
 
@@ -111,8 +112,13 @@ void mbr_replay_print_human(
     const mbr_replay_options *options, const mbr_trace *trace, mbr_replay_report *report)
 {
     char token[SIZE_BYTES];
-    printf("%s (%s), plugin %s, model %s (%s a token), %s%s\n", options->trace_path,
-        mbr_trace_format_name(trace->format), options->plugin, options->model,
+    char path[MBR_REPLAY_SHOWN_BYTES], plugin[MBR_REPLAY_SHOWN_BYTES],
+        model[MBR_REPLAY_SHOWN_BYTES];
+    printf("%s (%s), plugin %s, model %s (%s a token), %s%s\n",
+        mbr_text_printable(path, sizeof path, options->trace_path),
+        mbr_trace_format_name(trace->format),
+        mbr_text_printable(plugin, sizeof plugin, options->plugin),
+        mbr_text_printable(model, sizeof model, options->model),
         size(token, (double)report->token_bytes), options->layout,
         report->interrupted ? ", interrupted" : "");
     print_requests(report);

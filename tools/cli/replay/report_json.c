@@ -1,5 +1,6 @@
 /* The report as one JSON object. */
 #include "tools/cli/replay/replay.h"
+#include "tools/cli/text.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -7,6 +8,13 @@
 static json_t *count(uint64_t value)
 {
     return json_integer((json_int_t)(value > INT64_MAX ? INT64_MAX : value));
+}
+
+/* JSON has no place for a byte that is no part of UTF-8, and a path may have one. */
+static json_t *text(const char *from)
+{
+    char shown[MBR_REPLAY_SHOWN_BYTES];
+    return json_string(mbr_text_printable(shown, sizeof shown, from));
 }
 
 static double mean(const mbr_replay_report *report, const mbr_replay_series *series)
@@ -53,12 +61,12 @@ static double ops_per_second(const mbr_replay_report *report)
 bool mbr_replay_print_json(
     const mbr_replay_options *options, const mbr_trace *trace, mbr_replay_report *report)
 {
-    json_t *root = json_pack("{s:{s:s, s:s, s:o}, s:s, s:s, s:s, s:o, s:o, s:o, s:o}", "trace",
-        "path", options->trace_path, "format", mbr_trace_format_name(trace->format), "requests",
-        count(trace->request_count), "plugin", options->plugin, "model", options->model, "layout",
-        options->layout, "limit_bytes", count(report->limit_bytes), "max_tokens",
-        count(report->max_tokens), "token_bytes", count(report->token_bytes), "granule_bytes",
-        count(report->granule_bytes));
+    json_t *root = json_pack("{s:{s:o, s:s, s:o}, s:o, s:o, s:s, s:o, s:o, s:o, s:o}", "trace",
+        "path", text(options->trace_path), "format", mbr_trace_format_name(trace->format),
+        "requests", count(trace->request_count), "plugin", text(options->plugin), "model",
+        text(options->model), "layout", options->layout, "limit_bytes", count(report->limit_bytes),
+        "max_tokens", count(report->max_tokens), "token_bytes", count(report->token_bytes),
+        "granule_bytes", count(report->granule_bytes));
     if (root == NULL)
         return false;
     int bad = 0;
@@ -93,12 +101,12 @@ bool mbr_replay_print_json(
     bad |= json_object_set_new(root, "seconds",
         json_pack(
             "{s:f, s:f}", "simulated", report->simulated_seconds, "wall", report->wall_seconds));
-    bad |= json_object_set_new(root, "audit", json_string(report->audit));
+    bad |= json_object_set_new(root, "audit", text(report->audit));
     bad |= json_object_set_new(root, "interrupted", json_boolean(report->interrupted));
     if (report->note[0] != '\0')
-        bad |= json_object_set_new(root, "note", json_string(report->note));
+        bad |= json_object_set_new(root, "note", text(report->note));
     if (report->refusal[0] != '\0')
-        bad |= json_object_set_new(root, "first_refusal", json_string(report->refusal));
+        bad |= json_object_set_new(root, "first_refusal", text(report->refusal));
     bool printed = bad == 0 && json_dumpf(root, stdout, JSON_INDENT(2)) == 0;
     putchar('\n');
     json_decref(root);

@@ -29,6 +29,23 @@ static uint64_t arrival_ns(const replay_sim *sim, uint64_t index)
     return (uint64_t)((double)sim->trace->requests[index].arrival_ns / sim->options->speed);
 }
 
+/* Simulated time ends well before uint64_t does. */
+static bool fits_in_time(
+    const mbr_replay_options *options, const mbr_trace *trace, char text[MBR_REPLAY_TEXT_BYTES])
+{
+    double last_s = trace->request_count == 0
+        ? 0
+        : (double)trace->requests[trace->request_count - 1].arrival_ns / (double)SECOND_NS;
+    if (last_s / options->speed <= (double)MBR_TRACE_MAX_TIME_SECONDS)
+        return true;
+    snprintf(text, MBR_REPLAY_TEXT_BYTES,
+        "--speed: %g moves the last arrival, %.0f s after the first, beyond %llu s; at least %.6f "
+        "would work",
+        options->speed, last_s, (unsigned long long)MBR_TRACE_MAX_TIME_SECONDS,
+        last_s / (double)MBR_TRACE_MAX_TIME_SECONDS + 0.0000005);
+    return false;
+}
+
 /* ---- Begin and end
  * ------------------------------------------------------------------------------------------ */
 
@@ -179,6 +196,8 @@ int mbr_replay_run(const mbr_replay_options *options, const mbr_trace *trace,
     *report = (mbr_replay_report){.total = trace->request_count};
     mbr_quantiles_init(&report->growth_ns, NULL, 0, options->seed);
     report->max_tokens = options->max_tokens != 0 ? options->max_tokens : longest(trace);
+    if (!fits_in_time(options, trace, text))
+        return MBR_EXIT_USAGE;
     replay_sim sim = {.options = options, .trace = trace, .report = report, .text = text};
     int code = replay_world_open(&sim.world, options, report->max_tokens, text);
     if (code != MBR_EXIT_OK)
