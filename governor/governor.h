@@ -136,6 +136,8 @@ mbr_status mbr_holder_create(mbr_authority *authority, const mbr_holder_options 
     mbr_holder **holder, mbr_error *error);
 /* MBR_IN_USE with figures while anything is granted, charged or mapped. */
 mbr_status mbr_holder_destroy(mbr_holder *holder, mbr_error *error);
+/* Whether a destroy would be accepted now; its refusal. */
+mbr_status mbr_holder_check_idle(const mbr_holder *holder, mbr_error *error);
 uint64_t mbr_holder_id(const mbr_holder *holder);
 mbr_authority *mbr_holder_authority(const mbr_holder *holder);
 void mbr_holder_figures_read(mbr_holder *holder, mbr_holder_figures *figures);

@@ -67,6 +67,22 @@ mbr_status mbr_holder_create(mbr_authority *authority, const mbr_holder_options 
     return MBR_OK;
 }
 
+static mbr_status refuse_sums(const mbr_holder *holder, const mbr_sums *sums, mbr_error *error)
+{
+    if (sums->granted == 0 && sums->charged == 0 && sums->mapped == 0)
+        return MBR_OK;
+    return mbr_fail(error, MBR_IN_USE,
+        "holder '%s' still has %" PRId64 " bytes granted, %" PRId64 " charged, %" PRId64
+        " mapped; give them back first",
+        holder->name, (int64_t)sums->granted, (int64_t)sums->charged, (int64_t)sums->mapped);
+}
+
+mbr_status mbr_holder_check_idle(const mbr_holder *holder, mbr_error *error)
+{
+    mbr_sums sums = mbr_sums_read(holder);
+    return refuse_sums(holder, &sums, error);
+}
+
 mbr_status mbr_holder_destroy(mbr_holder *holder, mbr_error *error)
 {
     if (holder == NULL)
@@ -75,20 +91,16 @@ mbr_status mbr_holder_destroy(mbr_holder *holder, mbr_error *error)
     mbr_governor *governor = authority->governor;
     mbr_lock_take(&governor->lock);
     mbr_sums sums = mbr_sums_read(holder);
-    bool empty = sums.granted == 0 && sums.charged == 0 && sums.mapped == 0;
-    if (empty) {
+    mbr_status status = refuse_sums(holder, &sums, error);
+    if (status == MBR_OK) {
         authority->retired_refunded_bytes += sums.refunded_total;
         authority->holder_count--;
         DL_DELETE(authority->holders, holder);
     }
     mbr_lock_drop(&governor->lock);
-    if (!empty)
-        return mbr_fail(error, MBR_IN_USE,
-            "holder '%s' still has %" PRId64 " bytes granted, %" PRId64 " charged, %" PRId64
-            " mapped; give them back first",
-            holder->name, (int64_t)sums.granted, (int64_t)sums.charged, (int64_t)sums.mapped);
-    mbr_heap_release(&governor->heap, holder->block);
-    return MBR_OK;
+    if (status == MBR_OK)
+        mbr_heap_release(&governor->heap, holder->block);
+    return status;
 }
 
 uint64_t mbr_holder_id(const mbr_holder *holder)

@@ -179,20 +179,78 @@ free_record:
     return status;
 }
 
+mbr_holder_record *mbr_refer_holder(
+    mbr_manager *manager, mbr_holder_handle handle, mbr_status *status, mbr_error *error)
+{
+    mbr_lock_take(&manager->lock);
+    mbr_holder_record *record = mbr_find_holder(manager, handle.value, status, error);
+    if (record != NULL && record->closing) {
+        *status = mbr_fail(error, MBR_STALE, "the holder is being destroyed");
+        record = NULL;
+    }
+    if (record != NULL)
+        record->prefix_count++;
+    mbr_lock_drop(&manager->lock);
+    return record;
+}
+
+void mbr_unrefer_holder(mbr_manager *manager, mbr_holder_record *record)
+{
+    mbr_lock_take(&manager->lock);
+    record->prefix_count--;
+    mbr_lock_drop(&manager->lock);
+}
+
+/* Of racing calls one goes on; the others wait for its answer, which decides theirs. */
+static mbr_status begin_close(
+    mbr_manager *manager, mbr_holder_handle handle, mbr_holder_record **found, mbr_error *error)
+{
+    mbr_status status;
+    mbr_holder_record *record;
+    mbr_lock_take(&manager->lock);
+    while ((record = mbr_find_holder(manager, handle.value, &status, error)) != NULL &&
+        record->closing)
+        mbr_condition_wait(&manager->closed, &manager->lock, UINT64_MAX);
+    if (record != NULL && record->prefix_count != 0)
+        status = mbr_fail(error, MBR_IN_USE, "%llu prefixes are the holder's; release them first",
+            (unsigned long long)record->prefix_count);
+    else if (record != NULL)
+        record->closing = true;
+    mbr_lock_drop(&manager->lock);
+    *found = record;
+    return status;
+}
+
+/* Those who waited look for the record again: it is there, or its handle names nothing. */
+static void end_close(mbr_manager *manager, mbr_holder_record *record)
+{
+    mbr_lock_take(&manager->lock);
+    record->closing = false;
+    mbr_condition_signal_all(&manager->closed);
+    mbr_lock_drop(&manager->lock);
+}
+
 mbr_status mbr_manager_destroy_holder(
     mbr_manager *manager, mbr_holder_handle holder, mbr_error *error)
 {
-    mbr_status status;
-    mbr_holder_record *record = mbr_find_holder(manager, holder.value, &status, error);
-    if (record == NULL)
-        return status;
-    mbr_manager_fold(manager);
-    status = mbr_holder_destroy(record->holder, error);
+    mbr_holder_record *record;
+    mbr_status status = begin_close(manager, holder, &record, error);
     if (status != MBR_OK)
         return status;
-    if (mbr_table_take(&manager->holders, holder.value) == NULL)
-        return mbr_fail(error, MBR_STALE, "the holder was destroyed already");
+    mbr_manager_fold(manager);
+    status = mbr_holder_check_idle(record->holder, error);
+    if (status != MBR_OK) {
+        end_close(manager, record);
+        return status;
+    }
+    mbr_table_take(&manager->holders, holder.value); /* from now on nobody finds it */
+    end_close(manager, record);
     mbr_await_walks(manager);
+    status = mbr_holder_destroy(record->holder, error);
+    if (status != MBR_OK) { /* a call that had found it before took bytes for it */
+        mbr_manager_log(manager, MBR_LOG_ERROR, "a holder is leaked: it was used while it ended");
+        return status;
+    }
     mbr_lock_take(&manager->lock);
     record->authority->holder_count--;
     mbr_lock_drop(&manager->lock);

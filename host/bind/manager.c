@@ -74,6 +74,7 @@ mbr_status mbr_manager_create_with_seams(const mbr_manager_options *options,
         goto destroy_governor;
     mbr_lock_init(&created->lock, MBR_RANK_MANAGER);
     mbr_condition_init(&created->walked);
+    mbr_condition_init(&created->closed);
     mbr_addresses_init(&created->addresses);
     init_tables(created);
     *manager = created;
@@ -127,6 +128,7 @@ mbr_status mbr_manager_destroy(mbr_manager *manager, mbr_error *error)
     mbr_alloc_table_destroy(manager->allocations);
     finish_tables(manager);
     mbr_addresses_finish(&manager->addresses);
+    mbr_condition_finish(&manager->closed);
     mbr_condition_finish(&manager->walked);
     mbr_lock_finish(&manager->lock);
     const mbr_heap heap = manager->heap;

@@ -4,7 +4,7 @@
  * meanwhile.
  *
  *   plugin <- mechanism <- backing (one for each authority) <- binding <- range, prefix, arena
- *   authority <- holder, backing        ep <- binding, stream */
+ *   authority <- holder, backing        ep <- binding, stream        holder <- prefix */
 #ifndef MEMBRANE_HOST_BIND_MANAGER_H
 #define MEMBRANE_HOST_BIND_MANAGER_H
 
@@ -51,6 +51,8 @@ typedef struct mbr_holder_record {
     mbr_authority_record *authority;
     uint64_t holder_id;
     uint64_t handle;
+    uint64_t prefix_count; /* they pay through it, or will when the one that pays now ends */
+    bool closing;          /* one call at a time tries to end it */
 } mbr_holder_record;
 
 typedef struct mbr_ep_record {
@@ -93,6 +95,7 @@ typedef struct mbr_range_record {
 typedef struct mbr_prefix_record {
     mbr_prefix *prefix;
     mbr_binding_record *binding;
+    mbr_holder_record *holder;
 } mbr_prefix_record;
 
 struct mbr_manager {
@@ -108,6 +111,7 @@ struct mbr_manager {
     mbr_lock lock;
     uint64_t walk_count; /* threads that walk the records; a record is freed when none does */
     mbr_condition walked;
+    mbr_condition closed; /* a call that tried to end a holder is done */
     mbr_backing_record *backings;
     uint64_t ep_ordinal, backing_ordinal;
     uint64_t last_sample_ns;
@@ -160,6 +164,11 @@ mbr_backing_record *mbr_next_backing(mbr_manager *manager, const mbr_backing_rec
 
 /* Copies a figures struct of `size` bytes into the caller's, which may be shorter. */
 void mbr_copy_figures(void *to, const void *from, size_t size);
+
+/* Counts a prefix on the holder, so that it is not destroyed before the prefix. NULL: *status. */
+mbr_holder_record *mbr_refer_holder(
+    mbr_manager *manager, mbr_holder_handle handle, mbr_status *status, mbr_error *error);
+void mbr_unrefer_holder(mbr_manager *manager, mbr_holder_record *record);
 
 /* Ends a backing that no binding uses any more. */
 mbr_status mbr_drop_backing(mbr_manager *manager, mbr_backing_record *record, mbr_error *error);

@@ -266,13 +266,13 @@ mbr_status mbr_prefix_create(mbr_manager *manager, const mbr_prefix_request *req
     mbr_status status;
     mbr_prefix_result whole = {MBR_SIZED(mbr_prefix_result)};
     mbr_copy_figures(result, &whole, sizeof(whole));
-    mbr_holder_record *holder = mbr_find_holder(manager, request->holder.value, &status, error);
+    mbr_holder_record *holder = mbr_refer_holder(manager, request->holder, &status, error);
     if (holder == NULL)
         return status;
     mbr_part_list list;
     status = make_parts(manager, request->pieces, request->piece_count, &list, error);
     if (status != MBR_OK)
-        return status;
+        goto unrefer;
     uint64_t handle;
     mbr_prefix_record *record = mbr_heap_allocate(&manager->heap, sizeof(*record));
     if (record == NULL)
@@ -291,6 +291,7 @@ mbr_status mbr_prefix_create(mbr_manager *manager, const mbr_prefix_request *req
     if (status != MBR_OK)
         goto drop_handle;
     record->binding = list.binding; /* its range may have been released meanwhile */
+    record->holder = holder;
     count_prefixes(manager, record->binding, 1);
     mbr_table_publish(&manager->prefixes, handle, record);
     whole.prefix.value = handle;
@@ -303,6 +304,8 @@ free_record:
     mbr_heap_release(&manager->heap, record);
 release_list:
     release_parts(manager, &list);
+unrefer:
+    mbr_unrefer_holder(manager, holder);
     return status;
 }
 
@@ -358,6 +361,7 @@ mbr_status mbr_prefix_release(mbr_manager *manager, mbr_prefix_handle prefix, mb
     if (record == NULL)
         return mbr_table_explain(&manager->prefixes, prefix.value, error);
     mbr_prefix_end(record->prefix);
+    mbr_unrefer_holder(manager, record->holder);
     count_prefixes(manager, record->binding, -1);
     mbr_heap_release(&manager->heap, record);
     return MBR_OK;
