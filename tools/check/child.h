@@ -8,8 +8,8 @@
 #define MBR_CHILD_ARGUMENT "--child" /* hidden: what to do is in the page at MBR_PAGE_FD */
 
 /* Memory that a plugin may take for itself in one check. */
-#define MBR_CHILD_DATA_MAX_BYTES (UINT64_C(2) << 30)
-#define MBR_CHILD_FILE_MAX_BYTES (UINT64_C(16) << 30) /* of one file; memory files are sparse */
+#define MBR_CHILD_DATA_MAX_BYTES (UINT64_C(1) << 30)
+#define MBR_CHILD_FILE_MAX_BYTES (UINT64_C(4) << 30) /* of one file; memory files are sparse */
 
 /* Runs the check of the inherited page and ends the process. */
 __attribute__((noreturn)) void mbr_child_main(void);

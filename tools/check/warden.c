@@ -23,7 +23,8 @@
 #include <unistd.h>
 
 #define WATCH_MS 50                            /* between two looks at the child's memory */
-#define RESIDENT_MAX_BYTES (UINT64_C(3) << 30) /* of one child */
+#define RESIDENT_MAX_BYTES (UINT64_C(2) << 30) /* of one child */
+#define MACHINE_MIN_KIB (256u << 10)
 #define HIGH_FD 64 /* out of the way of the child's 0 to 3 while they are put there */
 
 typedef struct warden {
@@ -33,7 +34,7 @@ typedef struct warden {
     int page_fd, output[2], signals, child_fd;
     pid_t child;
     char *printed; /* raw, MBR_RESULT_OUTPUT_BYTES */
-    bool is_over_time, is_over_memory, is_ended_by_user;
+    bool is_over_time, is_over_memory, is_machine_short, is_ended_by_user;
     siginfo_t end;
 } warden;
 
@@ -154,6 +155,22 @@ static uint64_t resident_bytes(pid_t child)
     return resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+/* Memory files that nobody maps are in no figure of the child's: the machine's own is the last
+ * resort. */
+static bool is_machine_short(void)
+{
+    char text[512] = "";
+    unsigned long available_kib;
+    int fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    ssize_t count = read(fd, text, sizeof text - 1);
+    close(fd);
+    const char *at = count > 0 ? strstr(text, "MemAvailable:") : NULL;
+    return at != NULL && sscanf(at, "MemAvailable: %lu", &available_kib) == 1 &&
+        available_kib < MACHINE_MIN_KIB;
+}
+
 static void await_child(warden *self)
 {
     uint64_t start = mbr_now_ns(), end = start + self->orders->timeout_ms * UINT64_C(1000000);
@@ -163,7 +180,8 @@ static void await_child(warden *self)
         uint64_t now = mbr_now_ns();
         self->is_over_time = now >= end;
         self->is_over_memory = resident_bytes(self->child) > RESIDENT_MAX_BYTES;
-        if (self->is_over_time || self->is_over_memory)
+        self->is_machine_short = is_machine_short();
+        if (self->is_over_time || self->is_over_memory || self->is_machine_short)
             break;
         uint64_t left_ms = (end - now) / 1000000 + 1;
         if (poll(files, 3, (int)(left_ms < WATCH_MS ? left_ms : WATCH_MS)) < 0 && errno != EINTR)
@@ -196,6 +214,10 @@ static void judge(warden *self)
     if (self->is_ended_by_user) {
         result->verdict = MBR_VERDICT_RESOURCE;
         snprintf(result->observed, sizeof result->observed, "ended by a signal to the tool");
+    } else if (self->is_machine_short) {
+        result->verdict = MBR_VERDICT_RESOURCE;
+        snprintf(result->observed, sizeof result->observed,
+            "the machine had below %u MiB left, and the check was ended", MACHINE_MIN_KIB >> 10);
     } else if (self->is_over_memory) {
         result->verdict = MBR_VERDICT_FAIL;
         snprintf(result->expected, sizeof result->expected,
@@ -211,7 +233,9 @@ static void judge(warden *self)
         }
     } else {
         result->signal = self->end.si_status;
-        result->verdict = result->signal == SIGABRT ? MBR_VERDICT_ABORT : MBR_VERDICT_CRASH;
+        result->verdict = result->signal == SIGABRT ? MBR_VERDICT_ABORT
+            : result->signal == SIGXCPU             ? MBR_VERDICT_TIMEOUT
+                                                    : MBR_VERDICT_CRASH;
     }
 }
 
