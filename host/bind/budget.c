@@ -230,6 +230,21 @@ static void end_close(mbr_manager *manager, mbr_holder_record *record)
     mbr_lock_drop(&manager->lock);
 }
 
+/* Its places in the arenas are for others from now on. */
+static void forget_holder(mbr_manager *manager, const mbr_holder_record *record)
+{
+    uint32_t cursor = 0;
+    mbr_binding_record *binding;
+    mbr_begin_walk(manager);
+    while ((binding = mbr_table_next(&manager->bindings, &cursor)) != NULL) {
+        for (; binding != NULL; binding = binding->older) {
+            if (binding->backing->authority == record->authority)
+                mbr_arena_forget_holder(binding->arena, record->holder_id);
+        }
+    }
+    mbr_end_walk(manager);
+}
+
 mbr_status mbr_manager_destroy_holder(
     mbr_manager *manager, mbr_holder_handle holder, mbr_error *error)
 {
@@ -251,6 +266,7 @@ mbr_status mbr_manager_destroy_holder(
         mbr_manager_log(manager, MBR_LOG_ERROR, "a holder is leaked: it was used while it ended");
         return status;
     }
+    forget_holder(manager, record);
     mbr_lock_take(&manager->lock);
     record->authority->holder_count--;
     mbr_lock_drop(&manager->lock);

@@ -6,6 +6,7 @@
 #include "tests/support/faulty/faults.h"
 
 #include <cstdio>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -175,6 +176,57 @@ TEST(Binding, Switch_OldHandleIsStaleAndOldMemoryGoesHome)
     EXPECT_EQ(MBR_OK, world.free_now(allocation.allocation));
     EXPECT_EQ(MBR_OK, world.release(range.range));
     world.binding = newest; /* the world ends it, and the older generation with it */
+}
+
+/* A heap that uses no address twice, so that no holder stands where another one stood. */
+struct HoardingHeap {
+    mbr_heap heap;
+    std::vector<void *> hoard;
+    HoardingHeap()
+    {
+        heap.allocate = [](void *, size_t bytes) { return std::calloc(1, bytes); };
+        heap.release = [](void *context, void *memory) {
+            static_cast<HoardingHeap *>(context)->hoard.push_back(memory);
+        };
+        heap.context = this;
+    }
+    ~HoardingHeap()
+    {
+        for (void *memory : hoard)
+            std::free(memory);
+    }
+};
+
+TEST(Manager, MoreHoldersInTurnThanABindingKnows_TheirPlacesAreUsedAgain)
+{
+    HoardingHeap heap;
+    mbr_manager_seams seams = {&heap.heap, nullptr};
+    HostWorld world(64 * kMiB, &seams);
+    auto next = world.bind_request();
+    mbr_binding_handle older = world.binding;
+    auto kept = world.alloc(1000);
+    ASSERT_EQ(
+        MBR_OK, mbr_manager_switch(world.manager, older, &next, &world.binding, &world.error));
+    for (int i = 0; i < 1100; i++) { /* above the 1024 of a binding */
+        auto request = sized<mbr_holder_request>();
+        request.role = MBR_ROLE_WORKSPACE;
+        request.authority = world.authority;
+        std::string name = "h" + std::to_string(i);
+        request.name = name.c_str();
+        request.allowance_bytes = MBR_NO_ALLOWANCE;
+        mbr_holder_handle holder, first = world.holder;
+        ASSERT_EQ(
+            MBR_OK, mbr_manager_create_holder(world.manager, &request, &holder, &world.error));
+        world.holder = holder;
+        mbr_status status;
+        auto block = world.alloc(1000, &status);
+        ASSERT_EQ(MBR_OK, status) << i << ": " << world.error.text;
+        ASSERT_EQ(MBR_OK, world.free_now(block.allocation));
+        ASSERT_EQ(MBR_OK, mbr_manager_destroy_holder(world.manager, holder, &world.error));
+        world.holder = first;
+    }
+    EXPECT_EQ(MBR_OK, world.free_now(kept.allocation));
+    EXPECT_TRUE(world.clean());
 }
 
 TEST(Manager, RemovalOfWhatIsReferredTo_IsRefusedWithCounts)
