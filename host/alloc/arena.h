@@ -78,7 +78,8 @@ bool mbr_arena_try_alloc(const mbr_arena *arena, const mbr_holder *holder, uint6
  *
  * MBR_UNKNOWN_OBJECT: unknown, interior, or released or queued already: exactly one of racing
  * threads succeeds. A failure of mbr_context_defer is returned and the allocation is still live,
- * except MBR_DEVICE_LOST: the free is accepted, the allocation is lost and stays charged. */
+ * except MBR_DEVICE_LOST: the free is accepted; the allocation is lost and stays charged, or is
+ * released if the end of its context is confirmed. */
 mbr_status mbr_alloc_free(mbr_alloc_table *table, mbr_allocation_handle allocation,
     uint64_t address, bool now, const uint64_t *stream_ids, uint32_t stream_count,
     mbr_error *error);
@@ -101,8 +102,8 @@ void mbr_arena_forget_holder(mbr_arena *arena, uint64_t holder_id);
 uint64_t mbr_arena_trim(mbr_arena *arena, uint64_t keep_bytes);
 void mbr_arena_set_keep(mbr_arena *arena, uint64_t keep_bytes);
 /* The end of the arena's lost context is confirmed from outside: its lost allocations are released,
- * and every idle slab goes to the backing, which is told the same after this. Returns the bytes of
- * the allocations. */
+ * and every idle slab goes to the backing, which is told the same after this. What lives is
+ * released by its free, at once. Returns the bytes of the lost allocations. */
 uint64_t mbr_arena_confirm_lost(mbr_arena *arena);
 
 typedef struct mbr_arena_figures {

@@ -146,7 +146,10 @@ __attribute__((noinline)) static mbr_status queue(mbr_record *record, uint64_t w
     if (status == MBR_OK)
         return MBR_OK;
     if (status == MBR_DEVICE_LOST) { /* as if it had been queued just before the loss */
-        lose(record, word);
+        if (mbr_context_has_ended(arena->context))
+            settle(&waiting->deferred, MBR_SETTLED_RELEASED);
+        else
+            lose(record, word);
         return MBR_OK;
     }
     mbr_record_move(record, &word, MBR_ALLOCATION_LIVE);
@@ -212,6 +215,7 @@ uint64_t mbr_arena_confirm_lost(mbr_arena *arena)
 {
     uint64_t released_bytes = 0;
     mbr_lock_take(&arena->lock);
+    arena->keep_bytes = 0; /* nobody allocates here any more */
     mbr_caches_collect_locked(arena);
     for (mbr_slab *slab = arena->slabs; slab != NULL; slab = slab->all_next)
         released_bytes += confirm_slab_locked(arena, slab);

@@ -44,12 +44,22 @@ static void dissolve_cached(mbr_backing *backing)
     mbr_lock_take(&backing->lock);
     mbr_range *range;
     while ((range = backing->cached) != NULL && range->stuck_count == 0) {
+        if (range->editor != NULL) { /* an eviction, which may take it out of the list */
+            mbr_range_await_editor(backing, range);
+            continue;
+        }
         mbr_range_uncache(range);
         mbr_lock_drop(&backing->lock);
         mbr_range_dissolve(range);
         mbr_lock_take(&backing->lock);
     }
     mbr_lock_drop(&backing->lock);
+}
+
+void mbr_backing_empty_cache(mbr_backing *backing)
+{
+    mbr_backing_evict(backing, UINT64_MAX);
+    dissolve_cached(backing);
 }
 
 static void free_list(mbr_backing *backing, mbr_range *head)
@@ -69,9 +79,9 @@ mbr_status mbr_backing_destroy(mbr_backing *backing, mbr_error *error)
     mbr_lock_drop(&backing->lock);
     if (status != MBR_OK)
         return status;
-    mbr_backing_evict(backing, UINT64_MAX);
-    dissolve_cached(backing);
-    uint64_t withheld = backing->extent_count + backing->quarantined_count;
+    mbr_backing_empty_cache(backing);
+    uint64_t withheld =
+        backing->extent_count + backing->quarantined_count + (backing->retained_spans != NULL);
     if (withheld == 0)
         status = mbr_holder_destroy(backing->cache, error);
     else /* leaked on purpose: a certain leak is better than an uncertain corruption (rule 33) */
@@ -85,6 +95,57 @@ mbr_status mbr_backing_destroy(mbr_backing *backing, mbr_error *error)
         mbr_heap_release(backing->heap, backing);
     }
     return status;
+}
+
+/* ---- Users and what stands behind them
+ * ------------------------------------------------------------------------- */
+
+mbr_device_state mbr_backing_device_locked(const mbr_backing *backing)
+{
+    if (backing->users == NULL || backing->mechanism->releasable_after_loss)
+        return MBR_DEVICE_LIVES;
+    mbr_device_state state = MBR_DEVICE_HAS_ENDED;
+    const mbr_backing_user *user;
+    DL_FOREACH(backing->users, user)
+    {
+        if (mbr_context_state(user->context) != MBR_CONTEXT_LOST)
+            return MBR_DEVICE_LIVES;
+        if (!mbr_context_has_ended(user->context))
+            state = MBR_DEVICE_IS_LOST;
+    }
+    return state;
+}
+
+mbr_device_state mbr_backing_device(mbr_backing *backing)
+{
+    mbr_lock_take(&backing->lock);
+    mbr_device_state state = mbr_backing_device_locked(backing);
+    mbr_lock_drop(&backing->lock);
+    return state;
+}
+
+void mbr_backing_add_user(mbr_backing *backing, mbr_backing_user *user)
+{
+    mbr_lock_take(&backing->lock);
+    DL_APPEND(backing->users, user);
+    mbr_lock_drop(&backing->lock);
+}
+
+void mbr_backing_remove_user(mbr_backing *backing, mbr_backing_user *user)
+{
+    mbr_lock_take(&backing->lock);
+    bool lives = mbr_backing_device_locked(backing) == MBR_DEVICE_LIVES;
+    DL_DELETE(backing->users, user);
+    bool last = lives && mbr_backing_device_locked(backing) != MBR_DEVICE_LIVES;
+    if (last)
+        DL_APPEND(backing->users, user);
+    mbr_lock_drop(&backing->lock);
+    if (!last)
+        return;
+    mbr_backing_empty_cache(backing);
+    mbr_lock_take(&backing->lock);
+    DL_DELETE(backing->users, user);
+    mbr_lock_drop(&backing->lock);
 }
 
 mbr_holder *mbr_backing_cache(mbr_backing *backing)

@@ -66,8 +66,23 @@ void mbr_backing_set_keep(mbr_backing *backing, uint64_t keep_bytes);
 uint64_t mbr_backing_trim(mbr_backing *backing, uint64_t keep_bytes);
 /* The same by amount: what a refused grant is short of. */
 uint64_t mbr_backing_evict(mbr_backing *backing, uint64_t bytes);
-/* The end of a lost context is confirmed from outside: what was retained for it is refunded, once.
+/* A context that may use the backing; the caller's memory, for as long as it is bound. Where the
+ * mechanism's memory does not outlive its context (MBR_FACT_RELEASABLE_AFTER_LOSS), the last living
+ * user stands for the device: once all users are lost no slot is called any more and nothing is
+ * given to the system, and once the ends of all are confirmed what the cache keeps is refunded
+ * without a call. */
+typedef struct mbr_backing_user {
+    const mbr_context *context;
+    struct mbr_backing_user *next, *prev;
+} mbr_backing_user;
+
+void mbr_backing_add_user(mbr_backing *backing, mbr_backing_user *user);
+/* If only lost ones remain, the cache goes back to the system before: nobody could do that later.
  */
+void mbr_backing_remove_user(mbr_backing *backing, mbr_backing_user *user);
+
+/* The end of a lost context is confirmed from outside (mbr_context_confirm_end): what was retained
+ * for it is refunded, once. What is retained for it later is refunded at once. */
 void mbr_backing_confirm_lost(mbr_backing *backing, const mbr_context *context);
 
 typedef struct mbr_backing_figures {
@@ -156,15 +171,17 @@ typedef struct mbr_span {
     uint64_t owned_bytes; /* charged to the cache holder */
     uint32_t content;     /* MBR_CONTENT_… */
     uint32_t isolation_group;
-    mbr_range *range;       /* NULL: eager */
-    mbr_context *context;   /* eager: pinned from take to give */
-    uint64_t allocation_id; /* eager: the port's */
+    mbr_range *range;              /* NULL: eager */
+    mbr_context *context;          /* eager: pinned from take to give */
+    uint64_t allocation_id;        /* eager: the port's */
+    struct mbr_eager_span *record; /* eager: the backing's */
 } mbr_span;
 
 mbr_status mbr_backing_take_span(mbr_backing *backing, mbr_context *context, uint64_t stream_id,
     uint32_t isolation_group, uint64_t bytes, uint64_t align_bytes, mbr_span *span,
     mbr_refusal *refusal, mbr_error *error);
-/* Nobody touches it any more. What cannot be given back is quarantined and counted. */
+/* Nobody touches it any more. What cannot be given back is quarantined and counted; with its
+ * context lost it is retained, unless the mechanism can release it all the same. */
 void mbr_backing_give_span(mbr_backing *backing, mbr_span *span);
 
 #endif

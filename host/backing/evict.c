@@ -82,8 +82,11 @@ uint64_t mbr_backing_evict_beside(mbr_backing *backing, uint64_t bytes, const vo
     uint64_t released = 0;
     while (released < bytes) {
         mbr_lock_take(&backing->lock);
-        mbr_extent *extent = mbr_extent_pool_take_coldest(backing);
+        bool lost = mbr_backing_device_locked(backing) == MBR_DEVICE_IS_LOST;
+        mbr_extent *extent = lost ? NULL : mbr_extent_pool_take_coldest(backing);
         mbr_lock_drop(&backing->lock);
+        if (lost) /* I12 */
+            break;
         if (extent != NULL)
             released += mbr_extent_destroy(backing, extent);
         else if (!unpark_one(backing, editor))

@@ -175,11 +175,25 @@ void mbr_extent_withhold(mbr_backing *backing, mbr_extent *extent)
     mbr_quarantine(extent->payer, extent->owned_bytes);
 }
 
-uint64_t mbr_extent_destroy(mbr_backing *backing, mbr_extent *extent)
+/* What a device took along is gone without a call. */
+static mbr_status destroy_if_there(mbr_backing *backing, const mbr_extent *extent)
 {
     mbr_answer answer;
-    mbr_status status =
-        mbr_port_extent_destroy(backing->port, extent->id, extent->owned_bytes, &answer, NULL);
+    switch (mbr_backing_device(backing)) {
+    case MBR_DEVICE_IS_LOST:
+        return MBR_DEVICE_LOST;
+    case MBR_DEVICE_HAS_ENDED:
+        mbr_port_forget_extent(backing->port, extent->owned_bytes);
+        return MBR_OK;
+    default:
+        return mbr_port_extent_destroy(
+            backing->port, extent->id, extent->owned_bytes, &answer, NULL);
+    }
+}
+
+uint64_t mbr_extent_destroy(mbr_backing *backing, mbr_extent *extent)
+{
+    mbr_status status = destroy_if_there(backing, extent);
     mbr_lock_take(&backing->lock);
     if (status != MBR_OK) { /* nobody else knows it: I7, unmapped and destroy failed */
         mbr_extent_withhold(backing, extent);

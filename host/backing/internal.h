@@ -110,6 +110,20 @@ struct mbr_range {
     struct mbr_range *bucket_next, *bucket_prev; /* cached ranges of one shape */
 };
 
+/* One allocation of the plugin. Made when it is taken, so that giving it cannot fail. */
+typedef struct mbr_eager_span {
+    const mbr_context *context;
+    uint64_t address, owned_bytes;
+    struct mbr_eager_span *next, *prev; /* retained ones */
+} mbr_eager_span;
+
+/* What stands behind a mechanism whose memory ends with its context. */
+typedef enum mbr_device_state {
+    MBR_DEVICE_LIVES = 0,
+    MBR_DEVICE_IS_LOST,   /* nobody knows what is there: no call, no refund */
+    MBR_DEVICE_HAS_ENDED, /* nothing is there: no call, all is refunded */
+} mbr_device_state;
+
 struct mbr_prefix {
     mbr_backing *backing;
     mbr_holder *holder;
@@ -140,12 +154,20 @@ struct mbr_backing {
     mbr_pool_class pool[MBR_POOL_CLASS_LIMIT_COUNT];
     uint32_t pool_class_count;
     mbr_extent *withheld; /* quarantined without a slot */
+    mbr_eager_span *retained_spans;
+    mbr_backing_user *users;
     mbr_prefix *prefixes;
     uint64_t pooled_bytes, parked_bytes, held_bytes, span_bytes;
     uint64_t withheld_span_bytes;
     uint64_t extent_count, live_count, cached_count, prefix_count, span_count;
     uint64_t quarantined_count, retained_bytes;
 };
+
+/* ---- backing.c ---- */
+mbr_device_state mbr_backing_device_locked(const mbr_backing *backing) MBR_REQUIRES(&backing->lock);
+mbr_device_state mbr_backing_device(mbr_backing *backing);
+/* Gives back all that is kept, ranges without extents too. */
+void mbr_backing_empty_cache(mbr_backing *backing);
 
 /* ---- extent.c: records, users, payers, the pool. All under the lock.
  * ------------------------------- */
@@ -181,6 +203,8 @@ void mbr_range_update_committed_end(mbr_range *range);
 void mbr_range_await_editor(mbr_backing *backing, mbr_range *range) MBR_REQUIRES(&backing->lock);
 void mbr_range_begin_edit(mbr_range *range, const void *editor);
 void mbr_range_end_edit(mbr_range *range);
+/* Its context is lost, and nothing of it may be unmapped (I12). */
+bool mbr_range_is_lost(const mbr_range *range);
 void mbr_range_cache(mbr_range *range);   /* into the cache's lists */
 void mbr_range_uncache(mbr_range *range); /* out of them */
 /* Without the lock; holds no extent. Gives the addresses back and makes the record spare. */

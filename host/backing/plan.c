@@ -15,6 +15,8 @@ static mbr_status check_part(
             "one");
     if (range->ended || (part->handle != 0 && part->handle != range->handle))
         return mbr_fail(error, MBR_STALE, "the range was released");
+    if (mbr_range_is_lost(range))
+        return mbr_fail(error, MBR_DEVICE_LOST, "the device of the range's EP is lost");
     if (!mbr_add(part->offset_bytes, part->bytes, &end) || end > range->bytes)
         return mbr_fail(error, MBR_OUT_OF_RANGE,
             "piece [%llu, +%llu) ends past the range's %llu bytes",

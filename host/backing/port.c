@@ -25,6 +25,7 @@ struct mbr_port {
     _Atomic uint64_t call_count, violation_count;
     /* What a plugin kept after an answer that cannot be trusted: the audit leaves it out. */
     _Atomic uint64_t withheld_count;
+    _Atomic uint64_t forgotten_count; /* of it and of lines: what a lost device took along */
 };
 
 static uint64_t read_count(const _Atomic uint64_t *count)
@@ -192,6 +193,9 @@ mbr_status mbr_port_close(mbr_port *port, mbr_error *error)
      * its code mapped; nobody can close it a second time. */
     mbr_error own = {MBR_SIZED(mbr_error)};
     mbr_status status = mbr_mechanism_close(&port->mechanism, &own);
+    bool gone = live == 0 && read_count(&port->forgotten_count) != 0;
+    if (gone && (status == MBR_IN_USE || MBR_STATUS_CLASS(status) == MBR_CLASS_LOST))
+        mbr_mechanism_abandon(&port->mechanism);
     if (status != MBR_OK && port->mechanism.instance != NULL) {
         mbr_error_copy(error, &own);
         return status;
@@ -448,16 +452,22 @@ mbr_status mbr_port_release(mbr_port *port, uint64_t allocation_id, uint64_t add
     return MBR_OK;
 }
 
-void mbr_port_forget_extent(mbr_port *port, uint64_t owned_bytes)
+static void forget_one(mbr_port *port)
 {
     add_count(&port->withheld_count, 1);
+    add_count(&port->forgotten_count, 1);
+}
+
+void mbr_port_forget_extent(mbr_port *port, uint64_t owned_bytes)
+{
+    forget_one(port);
     sub_count(&port->extent_count, 1);
     sub_count(&port->owned_bytes, owned_bytes);
 }
 
 void mbr_port_forget_mapping(mbr_port *port, uint64_t bytes)
 {
-    add_count(&port->withheld_count, 1);
+    forget_one(port);
     sub_count(&port->mapping_count, 1);
     sub_count(&port->mapped_bytes, bytes);
 }
@@ -465,9 +475,23 @@ void mbr_port_forget_mapping(mbr_port *port, uint64_t bytes)
 void mbr_port_forget_reservation(mbr_port *port, uint64_t address, uint64_t bytes)
 {
     mbr_heap_release(port->heap, mbr_addresses_leave(port->addresses, port, address));
-    add_count(&port->withheld_count, 1);
+    forget_one(port);
     sub_count(&port->reservation_count, 1);
     sub_count(&port->reserved_bytes, bytes);
+}
+
+void mbr_port_forget_allocation(mbr_port *port, uint64_t address, uint64_t owned_bytes)
+{
+    mbr_heap_release(port->heap, mbr_addresses_leave(port->addresses, port, address));
+    forget_one(port);
+    sub_count(&port->allocation_count, 1);
+    sub_count(&port->owned_bytes, owned_bytes);
+    sub_count(&port->mapped_bytes, owned_bytes);
+}
+
+void mbr_port_forget_lines(mbr_port *port, uint64_t count)
+{
+    add_count(&port->forgotten_count, count);
 }
 
 bool mbr_port_stats(mbr_port *port, mbr_mechanism_stats *stats)

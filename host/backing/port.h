@@ -30,7 +30,8 @@ typedef struct mbr_answer {
  * with the other ports whose users meet, and outlives the port. */
 mbr_status mbr_port_create(const mbr_mechanism *mechanism, mbr_addresses *addresses,
     const mbr_heap *heap, mbr_port **port, mbr_error *error);
-/* MBR_IN_USE with both tallies while anything lives. */
+/* MBR_IN_USE with both tallies while anything lives. An instance that still holds what a lost
+ * device took along, and so can never be closed, is given up: its code stays mapped. */
 mbr_status mbr_port_close(mbr_port *port, mbr_error *error);
 const mbr_mechanism *mbr_port_mechanism(const mbr_port *port);
 
@@ -64,6 +65,9 @@ mbr_status mbr_port_release(mbr_port *port, uint64_t allocation_id, uint64_t add
 void mbr_port_forget_extent(mbr_port *port, uint64_t owned_bytes);
 void mbr_port_forget_mapping(mbr_port *port, uint64_t bytes);
 void mbr_port_forget_reservation(mbr_port *port, uint64_t address, uint64_t bytes);
+void mbr_port_forget_allocation(mbr_port *port, uint64_t address, uint64_t owned_bytes);
+/* Lines of a lost context, which are left open. */
+void mbr_port_forget_lines(mbr_port *port, uint64_t count);
 
 /* Moving numbers of the plugin; false if it cannot tell. */
 bool mbr_port_stats(mbr_port *port, mbr_mechanism_stats *stats);

@@ -194,6 +194,9 @@ static mbr_status check_target(const mbr_attach *attach, uint32_t piece)
             "target %u is of another device or authority than the prefix", piece);
     if (target->ended)
         return mbr_fail(attach->error, MBR_STALE, "target %u was released", piece);
+    if (mbr_range_is_lost(target))
+        return mbr_fail(
+            attach->error, MBR_DEVICE_LOST, "the device of target %u's EP is lost", piece);
     if (memcmp(&target->rule, &prefix->rules[piece], sizeof(target->rule)) != 0)
         return mbr_fail(attach->error, MBR_INVALID_ARGUMENT,
             "target %u has another growth rule than the prefix; reserve it with the same", piece);

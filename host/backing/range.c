@@ -318,12 +318,27 @@ mbr_status mbr_backing_reserve(
     return MBR_OK;
 }
 
+/* What a device took along is gone without a call. */
+static mbr_status unreserve_if_there(const mbr_range *range)
+{
+    mbr_backing *backing = range->backing;
+    switch (mbr_backing_device(backing)) {
+    case MBR_DEVICE_IS_LOST:
+        return MBR_DEVICE_LOST;
+    case MBR_DEVICE_HAS_ENDED:
+        mbr_port_forget_reservation(backing->port, range->address, range->bytes);
+        return MBR_OK;
+    default:
+        return mbr_port_unreserve(
+            backing->port, range->reservation_id, range->address, range->bytes, NULL);
+    }
+}
+
 void mbr_range_dissolve(mbr_range *range)
 {
     mbr_backing *backing = range->backing;
     MBR_ASSERT(range->committed_bytes + range->alias_bytes + range->parked_bytes == 0);
-    mbr_status status = mbr_port_unreserve(
-        backing->port, range->reservation_id, range->address, range->bytes, NULL);
+    mbr_status status = unreserve_if_there(range);
     if (status == MBR_OK) {
         mbr_range_make_spare(range);
         return;
@@ -337,15 +352,35 @@ void mbr_range_dissolve(mbr_range *range)
     mbr_authority_note_violation(backing->authority);
 }
 
+bool mbr_range_is_lost(const mbr_range *range)
+{
+    return !range->backing->mechanism->releasable_after_loss && range->context != NULL &&
+        mbr_context_state(range->context) == MBR_CONTEXT_LOST;
+}
+
+static mbr_status unmap_if_there(const mbr_range *range, uint64_t index, uint64_t bytes)
+{
+    mbr_backing *backing = range->backing;
+    mbr_answer answer;
+    switch (mbr_backing_device(backing)) {
+    case MBR_DEVICE_IS_LOST:
+        return MBR_DEVICE_LOST;
+    case MBR_DEVICE_HAS_ENDED:
+        mbr_port_forget_mapping(backing->port, bytes);
+        return MBR_OK;
+    default:
+        return mbr_port_unmap(backing->port, range->reservation_id, mbr_slot_offset(range, index),
+            bytes, &answer, NULL);
+    }
+}
+
 bool mbr_range_unmap_slot(mbr_range *range, uint64_t index)
 {
     mbr_backing *backing = range->backing;
     mbr_slot *slot = &range->slots[index];
     mbr_extent *extent = slot->extent;
     uint64_t bytes = extent->bytes;
-    mbr_answer answer;
-    mbr_status status = mbr_port_unmap(
-        backing->port, range->reservation_id, mbr_slot_offset(range, index), bytes, &answer, NULL);
+    mbr_status status = unmap_if_there(range, index, bytes);
     mbr_lock_take(&backing->lock);
     if (status != MBR_OK) { /* I7, unmap failed: neither axis moves */
         mbr_extent_withhold(backing, extent);

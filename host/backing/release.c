@@ -51,7 +51,9 @@ static void finish_ended(mbr_range *range)
     mbr_lock_take(&backing->lock);
     DL_DELETE(backing->live, range);
     backing->live_count--;
-    bool keeps = range->stuck_count == 0 && backing->cached_count < MBR_CACHED_RANGE_LIMIT_COUNT;
+    bool room = backing->cached_count < MBR_CACHED_RANGE_LIMIT_COUNT ||
+        mbr_backing_device_locked(backing) == MBR_DEVICE_IS_LOST;
+    bool keeps = range->stuck_count == 0 && room;
     bool withheld = range->stuck_count != 0;
     if (withheld) {
         range->retained = true; /* its addresses are never handed out again (I10) */
@@ -92,6 +94,7 @@ static void end_released(mbr_range *range)
 static void end_retained(mbr_range *range)
 {
     mbr_backing *backing = range->backing;
+    mbr_context *context = range->context;
     mbr_lock_take(&backing->lock);
     mbr_range_await_editor(backing, range);
     mbr_range_begin_edit(range, range);
@@ -109,7 +112,9 @@ static void end_retained(mbr_range *range)
     DL_APPEND(backing->retained, range);
     mbr_range_end_edit(range);
     mbr_lock_drop(&backing->lock);
-    mbr_context_unpin(range->context);
+    if (mbr_context_has_ended(context)) /* nobody confirms it once more */
+        mbr_backing_confirm_lost(backing, context);
+    mbr_context_unpin(context);
 }
 
 static void end_range(mbr_range *range, mbr_settled how)
@@ -119,7 +124,8 @@ static void end_range(mbr_range *range, mbr_settled how)
     bool holds = range->committed_bytes + range->alias_bytes + range->leaving_bytes != 0;
     bool lost = how == MBR_SETTLED_LOST || range->lost;
     mbr_lock_drop(&backing->lock);
-    if (lost && holds && !backing->mechanism->releasable_after_loss)
+    lost = lost && !backing->mechanism->releasable_after_loss;
+    if (holds && (lost || mbr_range_is_lost(range)))
         end_retained(range);
     else
         end_released(range);
@@ -208,6 +214,7 @@ static void settle_leave(mbr_deferred *entry, mbr_settled how)
     mbr_range *range = leave->range;
     mbr_backing *backing = range->backing;
     bool lost = how == MBR_SETTLED_LOST && !backing->mechanism->releasable_after_loss;
+    lost = lost || mbr_range_is_lost(range); /* also what was done before: no unmap any more */
     if (!lost)
         unmap_leaving(leave); /* a lost part stays leaving; the end of the range retains it */
     mbr_lock_take(&backing->lock);
@@ -392,8 +399,33 @@ static mbr_range *take_retained_of(mbr_backing *backing, const mbr_context *cont
     return range;
 }
 
+static mbr_eager_span *take_retained_span_of(mbr_backing *backing, const mbr_context *context)
+{
+    mbr_eager_span *span;
+    mbr_lock_take(&backing->lock);
+    DL_SEARCH_SCALAR(backing->retained_spans, span, context, context);
+    if (span != NULL) {
+        DL_DELETE(backing->retained_spans, span);
+        backing->retained_bytes -= span->owned_bytes;
+    }
+    mbr_lock_drop(&backing->lock);
+    return span;
+}
+
+static void forget_span(mbr_backing *backing, mbr_eager_span *span)
+{
+    mbr_retain_settle(backing->cache, span->owned_bytes);
+    mbr_mapped_sub(backing->cache, span->owned_bytes);
+    mbr_refund(backing->cache, span->owned_bytes);
+    mbr_port_forget_allocation(backing->port, span->address, span->owned_bytes);
+    mbr_heap_release(backing->heap, span);
+}
+
 void mbr_backing_confirm_lost(mbr_backing *backing, const mbr_context *context)
 {
+    mbr_eager_span *span;
+    while ((span = take_retained_span_of(backing, context)) != NULL)
+        forget_span(backing, span);
     mbr_range *range;
     while ((range = take_retained_of(backing, context)) != NULL) {
         for (uint64_t i = 0; i < range->slot_count; i++) {
@@ -403,4 +435,6 @@ void mbr_backing_confirm_lost(mbr_backing *backing, const mbr_context *context)
         mbr_port_forget_reservation(backing->port, range->address, range->bytes);
         mbr_range_make_spare(range);
     }
+    if (mbr_backing_device(backing) == MBR_DEVICE_HAS_ENDED)
+        mbr_backing_empty_cache(backing); /* which calls nobody then */
 }

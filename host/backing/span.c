@@ -3,6 +3,8 @@
  */
 #include "host/backing/internal.h"
 
+#include <utlist.h>
+
 #define SPAN_EXTENT_MAX_BYTES (UINT64_C(64) << 20) /* larger spans are cut into equal extents */
 
 /* What the plugin owns for it, which may be less or more than its addresses. */
@@ -83,9 +85,14 @@ static mbr_status take_eager(mbr_backing *backing, mbr_context *context, uint64_
     mbr_status status = mbr_context_pin(context, error);
     if (status != MBR_OK)
         return status;
+    mbr_eager_span *record = mbr_heap_allocate(backing->heap, sizeof(*record));
+    if (record == NULL) {
+        status = mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for a span");
+        goto unpin;
+    }
     status = grant_eager(backing, most, refusal, error);
     if (status != MBR_OK)
-        goto unpin;
+        goto free_record;
     mbr_answer answer;
     status = mbr_port_allocate(backing->port, span->bytes, align_bytes, most, 0, &answer, error);
     uint64_t granted = mbr_min(answer.owned_bytes, most);
@@ -100,15 +107,20 @@ static mbr_status take_eager(mbr_backing *backing, mbr_context *context, uint64_
             backing->quarantined_count++;
             mbr_lock_drop(&backing->lock);
         }
-        goto unpin;
+        goto free_record;
     }
     mbr_mapped_add(backing->cache, answer.owned_bytes);
+    *record = (mbr_eager_span){
+        .context = context, .address = answer.address, .owned_bytes = answer.owned_bytes};
+    span->record = record;
     span->address = answer.address;
     span->owned_bytes = answer.owned_bytes;
     span->content = answer.content;
     span->allocation_id = answer.id;
     span->context = context;
     return MBR_OK;
+free_record:
+    mbr_heap_release(backing->heap, record);
 unpin:
     mbr_context_unpin(context);
     return status;
@@ -135,6 +147,24 @@ mbr_status mbr_backing_take_span(mbr_backing *backing, mbr_context *context, uin
     return MBR_OK;
 }
 
+/* Nobody knows whether it is still there: no call (I12), charged until the end of the context is
+ * confirmed. Where the fact says that memory is releasable after a loss, this is about `release`:
+ * without `virtual` there is nothing else that could be given back. */
+static bool retain_eager(mbr_backing *backing, const mbr_span *span)
+{
+    if (mbr_context_state(span->context) != MBR_CONTEXT_LOST ||
+        backing->mechanism->releasable_after_loss)
+        return false;
+    mbr_retain(backing->cache, span->owned_bytes);
+    mbr_lock_take(&backing->lock);
+    backing->retained_bytes += span->owned_bytes;
+    DL_APPEND(backing->retained_spans, span->record);
+    mbr_lock_drop(&backing->lock);
+    if (mbr_context_has_ended(span->context)) /* nobody confirms it once more */
+        mbr_backing_confirm_lost(backing, span->context);
+    return true;
+}
+
 static void give_eager(mbr_backing *backing, const mbr_span *span)
 {
     mbr_answer answer;
@@ -151,7 +181,7 @@ static void give_eager(mbr_backing *backing, const mbr_span *span)
         backing->quarantined_count++;
         mbr_lock_drop(&backing->lock);
     }
-    mbr_context_unpin(span->context);
+    mbr_heap_release(backing->heap, span->record);
 }
 
 void mbr_backing_give_span(mbr_backing *backing, mbr_span *span)
@@ -160,9 +190,12 @@ void mbr_backing_give_span(mbr_backing *backing, mbr_span *span)
     backing->span_count--;
     backing->span_bytes -= span->owned_bytes;
     mbr_lock_drop(&backing->lock);
-    if (span->range != NULL)
+    if (span->range != NULL) {
         mbr_range_end(span->range, true, NULL, 0, NULL);
-    else
-        give_eager(backing, span);
+    } else {
+        if (!retain_eager(backing, span))
+            give_eager(backing, span);
+        mbr_context_unpin(span->context);
+    }
     *span = (mbr_span){0};
 }

@@ -137,15 +137,18 @@ static void unlist_backing_locked(mbr_manager *manager, mbr_backing_record *reco
     *link = record->next;
 }
 
-mbr_status mbr_drop_backing(mbr_manager *manager, mbr_backing_record *record, mbr_error *error)
+mbr_status mbr_drop_backing(
+    mbr_manager *manager, mbr_backing_record *record, mbr_backing_user *user, mbr_error *error)
 {
     mbr_lock_take(&manager->lock);
     bool last = --record->binding_count == 0;
     if (last)
         unlist_backing_locked(manager, record);
     mbr_lock_drop(&manager->lock);
-    if (!last)
+    if (!last) {
+        mbr_backing_remove_user(record->backing, user);
         return MBR_OK;
+    }
     mbr_await_walks(manager);
     mbr_status status = mbr_backing_destroy(record->backing, error);
     if (status != MBR_OK) /* leaked on purpose, still charged and counted (rule 33) */
@@ -176,6 +179,8 @@ static mbr_status make_binding(mbr_manager *manager, const mbr_bind_request *req
     status = take_backing(manager, &parts, request->cache_keep_bytes, &record->backing, error);
     if (status != MBR_OK)
         goto unrefer;
+    record->user.context = parts.ep->context;
+    mbr_backing_add_user(record->backing->backing, &record->user);
     mbr_arena_options arena = {.table = manager->allocations,
         .backing = record->backing->backing,
         .context = parts.ep->context,
@@ -190,12 +195,24 @@ static mbr_status make_binding(mbr_manager *manager, const mbr_bind_request *req
     *made = record;
     return MBR_OK;
 drop_backing:
-    mbr_drop_backing(manager, record->backing, NULL);
+    mbr_drop_backing(manager, record->backing, &record->user, NULL);
 unrefer:
     unrefer_parts(manager, &parts);
 free_record:
     mbr_heap_release(&manager->heap, record);
     return status;
+}
+
+/* Where memory ends with its context, what a lost one kept has to stay charged to somebody. */
+static mbr_status refuse_unconfirmed(const mbr_binding_record *record, mbr_error *error)
+{
+    const mbr_context *context = record->ep->context;
+    if (mbr_context_state(context) != MBR_CONTEXT_LOST || mbr_context_has_ended(context) ||
+        mbr_port_mechanism(record->backing->mechanism->port)->releasable_after_loss)
+        return MBR_OK;
+    return mbr_fail(error, MBR_IN_USE,
+        "the device of the binding's EP is lost, and nobody has confirmed its end; mbr_ep_destroy "
+        "does, before the EP is unbound");
 }
 
 /* Gives back what the binding keeps. On failure the binding is as it was. */
@@ -208,11 +225,13 @@ static mbr_status end_binding(mbr_manager *manager, mbr_binding_record *record, 
         return mbr_fail(error, MBR_IN_USE,
             "%llu ranges and %llu prefixes of the binding live; release them first",
             (unsigned long long)ranges, (unsigned long long)prefixes);
-    mbr_status status = mbr_arena_destroy(record->arena, error);
+    mbr_status status = refuse_unconfirmed(record, error);
+    if (status == MBR_OK)
+        status = mbr_arena_destroy(record->arena, error);
     if (status != MBR_OK)
         return status;
     mbr_bind_parts parts = {record->backing->mechanism, record->backing->authority, record->ep};
-    status = mbr_drop_backing(manager, record->backing, error);
+    status = mbr_drop_backing(manager, record->backing, &record->user, error);
     unrefer_parts(manager, &parts);
     mbr_heap_release(&manager->heap, record);
     return status;
@@ -322,12 +341,16 @@ mbr_status mbr_manager_unbind(mbr_manager *manager, mbr_binding_handle binding, 
     mbr_lock_drop(&manager->lock);
     mbr_arena_figures figures;
     mbr_arena_read(record->arena, &figures);
-    if (live + figures.live_count + figures.queued_count != 0)
+    if (live + figures.live_count + figures.queued_count + figures.quarantined_count != 0)
         return mbr_fail(error, MBR_IN_USE,
-            "%llu ranges or prefixes and %llu allocations live, %llu are queued; release them "
-            "and drain the EP first",
+            "%llu ranges or prefixes and %llu allocations live, %llu are queued, %llu lost with "
+            "their device; release them and drain the EP, or confirm its end (mbr_ep_destroy)",
             (unsigned long long)live, (unsigned long long)figures.live_count,
-            (unsigned long long)figures.queued_count);
+            (unsigned long long)figures.queued_count,
+            (unsigned long long)figures.quarantined_count);
+    status = refuse_unconfirmed(record, error);
+    if (status != MBR_OK)
+        return status;
     mbr_table_take(&manager->bindings, binding.value);
     mbr_await_walks(manager);
     return end_binding(manager, record, error);

@@ -107,23 +107,40 @@ static mbr_status begin_close(mbr_manager *manager, mbr_ep_record *record, mbr_e
                       (unsigned long long)bindings, (unsigned long long)streams);
 }
 
-/* The end of a lost context is confirmed by destroying its EP. */
-static void confirm_lost(mbr_manager *manager, const mbr_context *context)
+/* Arenas first: they give their slabs to the backings, which are told next. During a walk. */
+static void confirm_lost(mbr_manager *manager, const mbr_ep_record *record)
 {
-    mbr_begin_walk(manager);
+    mbr_context_lose(record->context); /* settles what nobody has reaped since the loss */
+    mbr_context_confirm_end(record->context);
+    uint32_t cursor = 0;
+    mbr_binding_record *binding;
+    while ((binding = mbr_table_next(&manager->bindings, &cursor)) != NULL) {
+        for (; binding != NULL; binding = binding->older) {
+            if (binding->ep == record)
+                mbr_arena_confirm_lost(binding->arena);
+        }
+    }
     for (mbr_backing_record *backing = NULL;
          (backing = mbr_next_backing(manager, backing)) != NULL;)
-        mbr_backing_confirm_lost(backing->backing, context);
+        mbr_backing_confirm_lost(backing->backing, record->context);
+}
+
+/* Destroying a lost EP says that its device's context has ended, whatever else refers to the EP. */
+static mbr_status confirm_if_lost(mbr_manager *manager, mbr_ep_handle ep, mbr_error *error)
+{
+    mbr_status status;
+    mbr_begin_walk(manager); /* so that the record stays */
+    const mbr_ep_record *record = mbr_find_ep(manager, ep.value, &status, error);
+    if (record != NULL && mbr_context_state(record->context) == MBR_CONTEXT_LOST)
+        confirm_lost(manager, record);
     mbr_end_walk(manager);
+    return status;
 }
 
 /* Everything that can fail about the end of an EP; afterwards its context is idle. */
-static mbr_status settle_context(
-    mbr_manager *manager, mbr_ep_record *record, uint64_t deadline_ns, mbr_error *error)
+static mbr_status settle_context(mbr_ep_record *record, uint64_t deadline_ns, mbr_error *error)
 {
-    if (mbr_context_state(record->context) == MBR_CONTEXT_LOST) {
-        confirm_lost(manager, record->context);
-    } else {
+    if (mbr_context_state(record->context) != MBR_CONTEXT_LOST) {
         mbr_context_retire(record->context, NULL); /* retiring already is as good */
         mbr_status status = mbr_context_drain(record->context, deadline_ns, error);
         if (status != MBR_OK)
@@ -141,14 +158,16 @@ static mbr_status settle_context(
 mbr_status mbr_ep_destroy(
     mbr_manager *manager, mbr_ep_handle ep, uint64_t deadline_ns, mbr_error *error)
 {
-    mbr_status status;
+    mbr_status status = confirm_if_lost(manager, ep, error);
+    if (status != MBR_OK)
+        return status;
     mbr_ep_record *record = mbr_find_ep(manager, ep.value, &status, error);
     if (record == NULL)
         return status;
     status = begin_close(manager, record, error);
     if (status != MBR_OK)
         return status;
-    status = settle_context(manager, record, deadline_ns, error);
+    status = settle_context(record, deadline_ns, error);
     if (status != MBR_OK) {
         mbr_lock_take(&manager->lock);
         record->closing = false;
@@ -157,6 +176,10 @@ mbr_status mbr_ep_destroy(
     }
     mbr_table_take(&manager->eps, ep.value);
     mbr_await_walks(manager);
+    mbr_ep_figures figures = {MBR_SIZED(mbr_ep_figures)};
+    mbr_context_read(record->context, &figures);
+    if (record->mechanism != NULL && figures.context_state == MBR_CONTEXT_LOST)
+        mbr_port_forget_lines(record->mechanism->port, figures.line_count);
     status = mbr_context_destroy(record->context, error);
     if (status != MBR_OK) {
         mbr_manager_log(manager, MBR_LOG_ERROR, "an EP's context is leaked: it is not idle");

@@ -81,6 +81,7 @@ typedef struct mbr_binding_record {
     mbr_backing_record *backing;
     mbr_ep_record *ep;
     mbr_arena *arena;
+    mbr_backing_user user; /* the EP's context, of the backing */
     uint64_t handle;
     uint32_t isolation_group;
     uint64_t range_count, prefix_count;
@@ -170,7 +171,8 @@ mbr_holder_record *mbr_refer_holder(
     mbr_manager *manager, mbr_holder_handle handle, mbr_status *status, mbr_error *error);
 void mbr_unrefer_holder(mbr_manager *manager, mbr_holder_record *record);
 
-/* Ends a backing that no binding uses any more. */
-mbr_status mbr_drop_backing(mbr_manager *manager, mbr_backing_record *record, mbr_error *error);
+/* One binding less; ends a backing that none uses any more. */
+mbr_status mbr_drop_backing(
+    mbr_manager *manager, mbr_backing_record *record, mbr_backing_user *user, mbr_error *error);
 
 #endif

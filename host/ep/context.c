@@ -123,6 +123,17 @@ void mbr_context_mark_lost_locked(mbr_context *context)
     mbr_context_poke_reaper_locked(context, 0);
 }
 
+void mbr_context_confirm_end(mbr_context *context)
+{
+    MBR_CHECK(mbr_context_is_lost(context));
+    atomic_store(&context->end_is_confirmed, true);
+}
+
+bool mbr_context_has_ended(const mbr_context *context)
+{
+    return atomic_load(&context->end_is_confirmed);
+}
+
 /* ---- Waiting for each other ---------------------------------------------------------------- */
 
 void mbr_context_notify_locked(mbr_context *context)

@@ -73,6 +73,10 @@ uint32_t mbr_context_state(const mbr_context *context); /* MBR_CONTEXT_… */
 /* MBR_OK also where it is retiring or terminated; MBR_DEVICE_LOST. */
 mbr_status mbr_context_retire(mbr_context *context, mbr_error *error);
 void mbr_context_lose(mbr_context *context); /* settles every queued entry as lost */
+/* Whoever knows says that the lost device's own context is gone, and all its memory with it.
+ * Before, what is lost stays charged; from now on it is refunded as it is given back. */
+void mbr_context_confirm_end(mbr_context *context);
+bool mbr_context_has_ended(const mbr_context *context); /* lost, and its end is confirmed */
 
 /* A pin keeps the context from terminating. Refused with MBR_BUSY unless active; any number. */
 mbr_status mbr_context_pin(mbr_context *context, mbr_error *error);

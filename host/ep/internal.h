@@ -111,6 +111,7 @@ struct mbr_context {
     const mbr_clock *clock;
     const mbr_threads *threads;
     _Atomic uint64_t violation_count;
+    _Atomic bool end_is_confirmed; /* of a lost one */
 
     mbr_lock lock;
     mbr_condition changed; /* for callers that wait for another thread's step */

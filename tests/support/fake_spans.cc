@@ -305,6 +305,11 @@ uint32_t mbr_context_state(const mbr_context *context)
     return static_cast<uint32_t>(context->state);
 }
 
+bool mbr_context_has_ended(const mbr_context *context)
+{
+    return context->ended;
+}
+
 mbr_status mbr_context_pin(mbr_context *context, mbr_error *error)
 {
     if (context->state != MBR_CONTEXT_ACTIVE)

@@ -79,6 +79,7 @@ struct mbr_context {
     void hold(uint64_t stream_id); /* its work is not done */
     void finish(uint64_t stream_id);
     void lose();
+    bool ended = false; /* lost, and its end is confirmed */
     uint64_t queued_count() const;
     uint64_t queued_bytes() const;
 

@@ -33,14 +33,26 @@ MBR_API mbr_status mbr_ep_create(
     mbr_manager *manager, const mbr_ep_request *request, mbr_ep_handle *ep, mbr_error *error);
 
 /* Drains the queue first, until deadline_ns. MBR_IN_USE with counts while bindings, allocations or
- * streams refer to it; MBR_TIMED_OUT: it goes on as it was, retiring. */
+ * streams refer to it; MBR_TIMED_OUT: it goes on as it was, retiring.
+ *
+ * A lost EP: the call says that the device's own context is gone, and that is done first, also
+ * where it then answers MBR_IN_USE. Call it only when that is so: what was lost is refunded without
+ * a call into the device. The order for a client, in which the first two steps may change places:
+ *   1. mbr_ep_destroy: what was freed or released before is refunded, once. MBR_IN_USE.
+ *   2. Free and release the rest: each is refunded as it comes, whatever streams are named. Detach
+ *      the streams.
+ *   3. Unbind. Until the end is confirmed it is MBR_IN_USE, where memory does not outlive its
+ *      context (MBR_FACT_RELEASABLE_AFTER_LOSS); if a step before left lost bytes, repeat 1.
+ *   4. mbr_ep_destroy: MBR_OK. */
 MBR_API mbr_status mbr_ep_destroy(
     mbr_manager *manager, mbr_ep_handle ep, uint64_t deadline_ns, mbr_error *error);
 
 /* A native value that is used again is a new stream with a new handle. */
 MBR_API mbr_status mbr_ep_attach_stream(mbr_manager *manager, mbr_ep_handle ep, mbr_native native,
     mbr_stream_handle *stream, mbr_error *error);
-/* The line outlives it: releases that wait for the stream are still settled. */
+/* The line outlives it: releases that wait for the stream are still settled. MBR_BUSY: the stream
+ * is being captured and releases wait for it; it stays attached. Of a lost EP it always works:
+ * there is nothing left to wait for. */
 MBR_API mbr_status mbr_ep_detach_stream(
     mbr_manager *manager, mbr_stream_handle stream, mbr_error *error);
 
@@ -51,7 +63,8 @@ MBR_API mbr_status mbr_ep_copy(mbr_manager *manager, mbr_stream_handle stream, u
 
 /* No new allocations; releases go on. */
 MBR_API mbr_status mbr_ep_retire(mbr_manager *manager, mbr_ep_handle ep, mbr_error *error);
-/* The client knows that the device is gone. Queued releases settle as lost. */
+/* The client knows that the device is gone. Queued releases settle as lost: they stay charged, like
+ * all else of the EP, until mbr_ep_destroy confirms that the device's context has ended. */
 MBR_API mbr_status mbr_ep_lost(mbr_manager *manager, mbr_ep_handle ep, mbr_error *error);
 
 /* Closes the open epoch and waits until every queued release is settled, or the deadline. */

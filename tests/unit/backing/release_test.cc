@@ -218,5 +218,130 @@ TEST(Span, WithoutVirtual_IsOneAllocation)
     EXPECT_TRUE(world.agree());
 }
 
+class Eager : public World
+{
+  public:
+    Eager()
+    {
+        auto *mechanism = const_cast<mbr_mechanism *>(mbr_port_mechanism(port));
+        mechanism->has_virtual = mechanism->has_shared = false;
+    }
+
+    mbr_status take(mbr_span *span)
+    {
+        return mbr_backing_take_span(backing, context, 0, 0, 1000, 256, span, nullptr, nullptr);
+    }
+};
+
+TEST(Loss, EagerSpan_IsRetainedWithoutACallUntilTheEndIsConfirmed)
+{
+    Eager world;
+    mbr_span before, after;
+    ASSERT_EQ(MBR_OK, world.take(&before));
+    ASSERT_EQ(MBR_OK, world.take(&after));
+    mbr_context_lose(world.context);
+    uint64_t calls = world.fake.all_calls();
+    mbr_backing_give_span(world.backing, &before);
+    EXPECT_EQ(2048u, world.cached());
+    EXPECT_EQ(1024u, world.books().retained_bytes);
+    EXPECT_EQ(1024u, world.kept().retained_bytes);
+    mbr_context_confirm_end(world.context);
+    mbr_backing_confirm_lost(world.backing, world.context);
+    EXPECT_EQ(1024u, world.cached());
+    EXPECT_EQ(0u, world.books().retained_bytes);
+    mbr_backing_give_span(world.backing, &after); /* later: refunded as it comes */
+    EXPECT_EQ(0u, world.cached());
+    EXPECT_EQ(0u, world.books().retained_bytes);
+    EXPECT_EQ(0u, world.books().mapped_bytes);
+    EXPECT_EQ(0u, world.kept().retained_bytes);
+    EXPECT_EQ(calls, world.fake.all_calls()); /* I12 */
+    mbr_port_figures figures;
+    mbr_port_read(world.port, &figures);
+    EXPECT_EQ(0u, figures.allocation_count + figures.owned_bytes + figures.mapped_bytes);
+    world.fake.forget_all();
+}
+
+TEST(Loss, EagerSpanThatOutlivesItsContext_IsReleased)
+{
+    Eager world;
+    const_cast<mbr_mechanism *>(mbr_port_mechanism(world.port))->releasable_after_loss = true;
+    mbr_span span;
+    ASSERT_EQ(MBR_OK, world.take(&span));
+    mbr_context_lose(world.context);
+    mbr_backing_give_span(world.backing, &span);
+    EXPECT_EQ(0u, world.fake.owned());
+    EXPECT_TRUE(world.agree());
+}
+
+TEST(Span, WithoutVirtual_HeapFailsAtItsRecord_NothingIsTaken)
+{
+    Eager world;
+    mbr_span span;
+    world.heap.fail_at = world.heap.allocations + 1;
+    EXPECT_EQ(MBR_OUT_OF_HOST_MEMORY, world.take(&span));
+    EXPECT_EQ(0u, world.fake.all_calls());
+    EXPECT_TRUE(world.agree());
+}
+
+TEST(Loss, GivenBackAtOnce_IsNotUnmapped)
+{
+    World world;
+    mbr_range *source = world.reserve(8 * kGranule);
+    ASSERT_EQ(MBR_OK, world.grow(source, 0, 2 * kGranule));
+    mbr_range_decommit_result result = {};
+    result.struct_size = sizeof(result);
+    mbr_context_lose(world.context);
+    uint64_t calls = world.fake.all_calls();
+    EXPECT_EQ(MBR_OK, mbr_range_give_back(source, 0, kGranule, true, nullptr, 0, &result, nullptr));
+    EXPECT_EQ(MBR_OK, world.end(source));
+    EXPECT_EQ(calls, world.fake.all_calls()); /* I12 */
+    EXPECT_EQ(2 * kGranule, world.kept().retained_bytes);
+    mbr_backing_confirm_lost(world.backing, world.context);
+    EXPECT_EQ(0u, world.books().charged_bytes);
+    world.fake.forget_all();
+}
+
+/* A backing whose only user is the world's context. */
+struct Used : World {
+    mbr_backing_user user = {};
+    Used()
+    {
+        user.context = context;
+        mbr_backing_add_user(backing, &user);
+    }
+};
+
+TEST(Loss, OfTheOnlyUser_TheCacheIsLeftAloneThenRefundedWithoutACall)
+{
+    Used world;
+    mbr_range *parked = world.reserve(64 * kGranule);
+    ASSERT_EQ(MBR_OK, world.grow(parked, 0, 8 * kGranule));
+    ASSERT_EQ(MBR_OK, world.end(parked));
+    mbr_range *pooled = world.reserve(32 * kGranule);
+    ASSERT_EQ(MBR_OK, world.grow(pooled, 0, 4 * kGranule)); /* of what was parked */
+    mbr_range_decommit_result result = {};
+    result.struct_size = sizeof(result);
+    ASSERT_EQ(
+        MBR_OK, mbr_range_give_back(pooled, 0, 4 * kGranule, true, nullptr, 0, &result, nullptr));
+    EXPECT_EQ(4 * kGranule, world.kept().pooled_bytes);
+    EXPECT_EQ(4 * kGranule, world.kept().parked_bytes);
+    mbr_range *empty = world.reserve(16 * kGranule);
+    mbr_context_lose(world.context);
+    uint64_t calls = world.fake.all_calls();
+    EXPECT_EQ(MBR_OK, world.end(pooled));
+    EXPECT_EQ(0u, mbr_backing_trim(world.backing, 0));
+    EXPECT_EQ(0u, mbr_backing_evict(world.backing, UINT64_MAX));
+    EXPECT_EQ(8 * kGranule, world.cached());
+    mbr_context_confirm_end(world.context);
+    mbr_backing_confirm_lost(world.backing, world.context);
+    EXPECT_EQ(0u, world.cached());
+    EXPECT_EQ(0u, world.books().mapped_bytes);
+    EXPECT_EQ(MBR_OK, world.end(empty));
+    EXPECT_EQ(MBR_OK, mbr_backing_audit(world.backing, nullptr));
+    EXPECT_EQ(0u, mbr_backing_evict(world.backing, UINT64_MAX));
+    EXPECT_EQ(calls, world.fake.all_calls()); /* I12 */
+    world.fake.forget_all();
+}
+
 } // namespace
 } // namespace membrane

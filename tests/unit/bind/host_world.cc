@@ -56,6 +56,8 @@ HostWorld::~HostWorld()
     EXPECT_EQ(MBR_OK, mbr_manager_unbind(manager, binding, &error)) << error.text;
     EXPECT_EQ(MBR_OK, mbr_ep_detach_stream(manager, stream, &error)) << error.text;
     EXPECT_EQ(MBR_OK, mbr_ep_destroy(manager, ep, kNever, &error)) << error.text;
+    if (lost)
+        close_line();
     EXPECT_EQ(MBR_OK, mbr_cpu_stream_destroy(cpu, native, &error)) << error.text;
     EXPECT_EQ(MBR_OK, mbr_cpu_destroy(cpu, &error)) << error.text;
     EXPECT_EQ(MBR_OK, mbr_manager_destroy_holder(manager, holder, &error)) << error.text;
@@ -63,6 +65,17 @@ HostWorld::~HostWorld()
     EXPECT_EQ(MBR_OK, mbr_manager_close_mechanism(manager, mechanism, &error)) << error.text;
     EXPECT_EQ(MBR_OK, mbr_manager_close_plugin(manager, plugin, &error)) << error.text;
     EXPECT_EQ(MBR_OK, mbr_manager_destroy(manager, &error)) << error.text;
+}
+
+/* The first stream of a manager's first EP. */
+void HostWorld::close_line()
+{
+    auto request = sized<mbr_line_request>();
+    request.line_id = UINT64_C(1) << 40;
+    auto outcome = sized<mbr_outcome>();
+    EXPECT_EQ(
+        MBR_OK, mbr_cpu_order(cpu)->line_close(mbr_cpu_instance(cpu), &request, &outcome, &error))
+        << error.text;
 }
 
 mbr_bind_request HostWorld::bind_request() const

@@ -46,6 +46,7 @@ class HostWorld
     mbr_stream_handle stream = {0};
     mbr_binding_handle binding = {0};
     mbr_error error = sized<mbr_error>();
+    bool lost = false; /* the EP's line is left open, and whoever brought its table closes it */
 
     mbr_bind_request bind_request() const;
     mbr_range_reserve_result reserve(uint64_t bytes, uint64_t unit = 0);
@@ -56,6 +57,9 @@ class HostWorld
     mbr_authority_figures books();
     mbr_mechanism_figures figures();
     ::testing::AssertionResult clean(); /* the audit */
+
+  private:
+    void close_line();
 };
 
 } // namespace membrane

@@ -239,6 +239,28 @@ TEST(ContextStream, DeviceLostInDetach_DetachesAndEntriesAreLost)
     EXPECT_EQ(MBR_SETTLED_LOST, entry->how);
 }
 
+TEST(ContextStream, DetachAfterALoss_WorksAndCallsNoSlot)
+{
+    World world;
+    uint64_t busy = world.attach(1), idle = world.attach(2);
+    Entry *entry = world.defer({busy});
+    world.fake.answer[kSignal] = world.fake.answer[kClose] = MBR_DEVICE_LOST;
+    mbr_context_lose(world.context);
+    EXPECT_EQ(MBR_SETTLED_LOST, entry->how);
+    uint64_t calls = world.fake.calls();
+    for (uint64_t id : {busy, idle}) {
+        EXPECT_EQ(MBR_OK, mbr_context_detach_stream(world.context, id, nullptr));
+        EXPECT_FALSE(mbr_context_knows_stream(world.context, id));
+        EXPECT_EQ(MBR_UNKNOWN_OBJECT, mbr_context_detach_stream(world.context, id, nullptr));
+    }
+    EXPECT_EQ(0u, world.read().stream_count);
+    EXPECT_EQ(2u, world.read().line_count) << "left open";
+    EXPECT_EQ(calls, world.fake.calls());
+    EXPECT_FALSE(mbr_context_has_ended(world.context));
+    mbr_context_confirm_end(world.context);
+    EXPECT_TRUE(mbr_context_has_ended(world.context));
+}
+
 TEST(ContextStream, LineCloseRefused_LeftOpenAndCounted)
 {
     World world;
