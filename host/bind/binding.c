@@ -257,6 +257,23 @@ mbr_status mbr_manager_bind(mbr_manager *manager, const mbr_bind_request *reques
     return MBR_OK;
 }
 
+/* Puts the older generation under the newer one, then ends its handle, so that a walk meets it
+ * throughout (for a moment twice). NULL: the handle names nothing any more. */
+static mbr_binding_record *supersede(
+    mbr_manager *manager, mbr_binding_handle handle, mbr_binding_record *newer)
+{
+    mbr_binding_record *older;
+    mbr_lock_take(&manager->lock);
+    while ((older = mbr_table_find(&manager->bindings, handle.value)) != NULL && older->closing)
+        mbr_condition_wait(&manager->closed, &manager->lock, UINT64_MAX);
+    newer->older = older;
+    void *taken = older == NULL ? NULL : mbr_table_take(&manager->bindings, handle.value);
+    if (taken == NULL)
+        newer->older = NULL;
+    mbr_lock_drop(&manager->lock);
+    return taken;
+}
+
 mbr_status mbr_manager_switch(mbr_manager *manager, mbr_binding_handle binding,
     const mbr_bind_request *request, mbr_binding_handle *next, mbr_error *error)
 {
@@ -269,14 +286,11 @@ mbr_status mbr_manager_switch(mbr_manager *manager, mbr_binding_handle binding,
     if (status != MBR_OK)
         return status;
     mbr_binding_record *newer = mbr_find_binding(manager, made.value, &status, error);
-    mbr_binding_record *older = mbr_table_take(&manager->bindings, binding.value);
+    mbr_binding_record *older = supersede(manager, binding, newer);
     if (older == NULL) { /* another switch was faster */
         mbr_manager_unbind(manager, made, NULL);
         return mbr_table_explain(&manager->bindings, binding.value, error);
     }
-    mbr_lock_take(&manager->lock);
-    newer->older = older;
-    mbr_lock_drop(&manager->lock);
     *next = made;
     return MBR_OK;
 }
@@ -326,16 +340,33 @@ static mbr_status end_older(mbr_manager *manager, mbr_binding_record *record, mb
     return MBR_OK;
 }
 
-mbr_status mbr_manager_unbind(mbr_manager *manager, mbr_binding_handle binding, mbr_error *error)
+/* Of racing calls one goes on; the others wait for its answer, which decides theirs. */
+static mbr_binding_record *begin_close(
+    mbr_manager *manager, mbr_binding_handle handle, mbr_status *status, mbr_error *error)
 {
-    mbr_status status;
-    mbr_binding_record *record = mbr_find_binding(manager, binding.value, &status, error);
-    if (record == NULL)
-        return status;
-    mbr_manager_fold(manager);
-    status = end_older(manager, record, error);
-    if (status != MBR_OK)
-        return status;
+    mbr_binding_record *record;
+    mbr_lock_take(&manager->lock);
+    while ((record = mbr_find_binding(manager, handle.value, status, error)) != NULL &&
+        record->closing)
+        mbr_condition_wait(&manager->closed, &manager->lock, UINT64_MAX);
+    if (record != NULL)
+        record->closing = true;
+    mbr_lock_drop(&manager->lock);
+    return record;
+}
+
+/* Those who waited look for the record again: it is there, or its handle names nothing. */
+static void end_close(mbr_manager *manager, mbr_binding_record *record)
+{
+    mbr_lock_take(&manager->lock);
+    record->closing = false;
+    mbr_condition_signal_all(&manager->closed);
+    mbr_lock_drop(&manager->lock);
+}
+
+static mbr_status check_unused(
+    mbr_manager *manager, const mbr_binding_record *record, mbr_error *error)
+{
     mbr_lock_take(&manager->lock);
     uint64_t live = record->range_count + record->prefix_count;
     mbr_lock_drop(&manager->lock);
@@ -348,10 +379,24 @@ mbr_status mbr_manager_unbind(mbr_manager *manager, mbr_binding_handle binding, 
             (unsigned long long)live, (unsigned long long)figures.live_count,
             (unsigned long long)figures.queued_count,
             (unsigned long long)figures.quarantined_count);
-    status = refuse_unconfirmed(record, error);
+    return refuse_unconfirmed(record, error);
+}
+
+mbr_status mbr_manager_unbind(mbr_manager *manager, mbr_binding_handle binding, mbr_error *error)
+{
+    mbr_status status;
+    mbr_binding_record *record = begin_close(manager, binding, &status, error);
+    if (record == NULL)
+        return status;
+    mbr_manager_fold(manager);
+    status = end_older(manager, record, error);
+    if (status == MBR_OK)
+        status = check_unused(manager, record, error);
+    if (status == MBR_OK)
+        mbr_table_take(&manager->bindings, binding.value);
+    end_close(manager, record);
     if (status != MBR_OK)
         return status;
-    mbr_table_take(&manager->bindings, binding.value);
     mbr_await_walks(manager);
     return end_binding(manager, record, error);
 }

@@ -235,14 +235,14 @@ static void forget_holder(mbr_manager *manager, const mbr_holder_record *record)
 {
     uint32_t cursor = 0;
     mbr_binding_record *binding;
-    mbr_begin_walk(manager);
+    mbr_walk walk = mbr_begin_walk(manager);
     while ((binding = mbr_table_next(&manager->bindings, &cursor)) != NULL) {
         for (; binding != NULL; binding = binding->older) {
             if (binding->backing->authority == record->authority)
                 mbr_arena_forget_holder(binding->arena, record->holder_id);
         }
     }
-    mbr_end_walk(manager);
+    mbr_end_walk(manager, walk);
 }
 
 mbr_status mbr_manager_destroy_holder(
@@ -372,13 +372,13 @@ mbr_status mbr_manager_audit(mbr_manager *manager, mbr_error *error)
 {
     uint64_t charged = 0, owned = 0;
     mbr_manager_fold(manager);
-    mbr_begin_walk(manager);
+    mbr_walk walk = mbr_begin_walk(manager);
     mbr_status status = audit_authorities(manager, &charged, error);
     if (status == MBR_OK)
         status = audit_bindings(manager, error);
     if (status == MBR_OK)
         status = audit_mechanisms(manager, &owned, error);
-    mbr_end_walk(manager);
+    mbr_end_walk(manager, walk);
     if (status == MBR_OK && charged != owned) /* I5 at rest: every owned byte has one payer */
         status = mbr_fail(error, MBR_INTERNAL,
             "authorities: charged %llu bytes in all, mechanisms own %llu",

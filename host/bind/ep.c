@@ -129,11 +129,11 @@ static void confirm_lost(mbr_manager *manager, const mbr_ep_record *record)
 static mbr_status confirm_if_lost(mbr_manager *manager, mbr_ep_handle ep, mbr_error *error)
 {
     mbr_status status;
-    mbr_begin_walk(manager); /* so that the record stays */
+    mbr_walk walk = mbr_begin_walk(manager); /* so that the record stays */
     const mbr_ep_record *record = mbr_find_ep(manager, ep.value, &status, error);
     if (record != NULL && mbr_context_state(record->context) == MBR_CONTEXT_LOST)
         confirm_lost(manager, record);
-    mbr_end_walk(manager);
+    mbr_end_walk(manager, walk);
     return status;
 }
 

@@ -73,7 +73,8 @@ mbr_status mbr_manager_create_with_seams(const mbr_manager_options *options,
     if (status != MBR_OK)
         goto destroy_governor;
     mbr_lock_init(&created->lock, MBR_RANK_MANAGER);
-    mbr_condition_init(&created->walked);
+    mbr_walks_init(&created->walks);
+    mbr_walks_init(&created->range_walks);
     mbr_condition_init(&created->closed);
     mbr_addresses_init(&created->addresses);
     init_tables(created);
@@ -129,7 +130,8 @@ mbr_status mbr_manager_destroy(mbr_manager *manager, mbr_error *error)
     finish_tables(manager);
     mbr_addresses_finish(&manager->addresses);
     mbr_condition_finish(&manager->closed);
-    mbr_condition_finish(&manager->walked);
+    mbr_walks_finish(&manager->range_walks);
+    mbr_walks_finish(&manager->walks);
     mbr_lock_finish(&manager->lock);
     const mbr_heap heap = manager->heap;
     mbr_heap_release(&heap, manager->plugin_path);
@@ -156,27 +158,19 @@ void mbr_manager_log(mbr_manager *manager, uint32_t level, const char *format, .
  * -------------------------------------------------------------------------------------------------
  */
 
-void mbr_begin_walk(mbr_manager *manager)
+mbr_walk mbr_begin_walk(mbr_manager *manager)
 {
-    mbr_lock_take(&manager->lock);
-    manager->walk_count++;
-    mbr_lock_drop(&manager->lock);
+    return mbr_walks_begin(&manager->walks);
 }
 
-void mbr_end_walk(mbr_manager *manager)
+void mbr_end_walk(mbr_manager *manager, mbr_walk walk)
 {
-    mbr_lock_take(&manager->lock);
-    if (--manager->walk_count == 0)
-        mbr_condition_signal_all(&manager->walked);
-    mbr_lock_drop(&manager->lock);
+    mbr_walks_end(&manager->walks, walk);
 }
 
 void mbr_await_walks(mbr_manager *manager)
 {
-    mbr_lock_take(&manager->lock);
-    while (manager->walk_count != 0)
-        mbr_condition_wait(&manager->walked, &manager->lock, UINT64_MAX);
-    mbr_lock_drop(&manager->lock);
+    mbr_walks_await(&manager->walks);
 }
 
 mbr_backing_record *mbr_next_backing(mbr_manager *manager, const mbr_backing_record *last)
@@ -205,18 +199,18 @@ void mbr_manager_poll(mbr_manager *manager)
 {
     uint32_t cursor = 0;
     mbr_ep_record *ep;
-    mbr_begin_walk(manager);
+    mbr_walk walk = mbr_begin_walk(manager);
     while ((ep = mbr_table_next(&manager->eps, &cursor)) != NULL)
         mbr_context_reap(ep->context, true);
     sample_limits(manager);
-    mbr_end_walk(manager);
+    mbr_end_walk(manager, walk);
 }
 
 void mbr_manager_fold(mbr_manager *manager)
 {
     uint32_t cursor = 0;
     mbr_binding_record *binding;
-    mbr_begin_walk(manager);
+    mbr_walk walk = mbr_begin_walk(manager);
     while ((binding = mbr_table_next(&manager->bindings, &cursor)) != NULL) {
         for (; binding != NULL; binding = binding->older)
             mbr_arena_fold(binding->arena);
@@ -225,7 +219,7 @@ void mbr_manager_fold(mbr_manager *manager)
     mbr_authority_record *authority;
     while ((authority = mbr_table_next(&manager->authorities, &cursor)) != NULL)
         mbr_authority_collect_credit(authority->authority);
-    mbr_end_walk(manager);
+    mbr_end_walk(manager, walk);
 }
 
 void mbr_copy_figures(void *to, const void *from, size_t size)

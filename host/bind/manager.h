@@ -15,6 +15,7 @@
 #include "host/backing/backing.h"
 #include "host/bind/seams.h"
 #include "host/bind/table.h"
+#include "host/bind/walks.h"
 #include "host/loader/loader.h"
 #include "membrane/membrane.h"
 
@@ -85,12 +86,16 @@ typedef struct mbr_binding_record {
     uint64_t handle;
     uint32_t isolation_group;
     uint64_t range_count, prefix_count;
-    struct mbr_binding_record *older; /* superseded generations that may still be referred to */
+    bool closing; /* one call at a time tries to end it */
+    /* Superseded generations that may still be referred to. Walks follow it without the lock. */
+    _Atomic(struct mbr_binding_record *) older;
 } mbr_binding_record;
 
 typedef struct mbr_range_record {
     mbr_range *range;
     mbr_binding_record *binding;
+    uint64_t handle;
+    uint64_t address, bytes; /* the range's own may be of its next life already */
 } mbr_range_record;
 
 typedef struct mbr_prefix_record {
@@ -110,9 +115,9 @@ struct mbr_manager {
     char *plugin_path; /* NULL: the environment's */
     bool threads;
     mbr_lock lock;
-    uint64_t walk_count; /* threads that walk the records; a record is freed when none does */
-    mbr_condition walked;
-    mbr_condition closed; /* a call that tried to end a holder is done */
+    mbr_walks walks;       /* over all records but ranges and prefixes */
+    mbr_walks range_walks; /* over those: short, so that no release waits for the others */
+    mbr_condition closed;  /* a call that tried to end a holder or a binding is done */
     mbr_backing_record *backings;
     uint64_t ep_ordinal, backing_ordinal;
     uint64_t last_sample_ns;
@@ -154,10 +159,9 @@ void mbr_manager_log(mbr_manager *manager, uint32_t level, const char *format, .
 /* Tallies and credit of all threads are folded into the books. */
 void mbr_manager_fold(mbr_manager *manager);
 
-/* A walk may look at every record that it finds in a table or list; whoever ends a record takes it
- * out first, then awaits the walks. Walks hold no lock and may call slots. */
-void mbr_begin_walk(mbr_manager *manager);
-void mbr_end_walk(mbr_manager *manager);
+/* A walk may look at every record but ranges and prefixes that it finds in a table or list. */
+mbr_walk mbr_begin_walk(mbr_manager *manager);
+void mbr_end_walk(mbr_manager *manager, mbr_walk walk);
 void mbr_await_walks(mbr_manager *manager);
 
 /* During a walk: the backing after `last`, NULL to begin. */

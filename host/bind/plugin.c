@@ -187,7 +187,7 @@ static uint32_t capabilities_of(const mbr_mechanism *mechanism)
 static void add_cached(
     mbr_manager *manager, const mbr_mechanism_record *record, mbr_mechanism_figures *figures)
 {
-    mbr_begin_walk(manager);
+    mbr_walk walk = mbr_begin_walk(manager);
     for (mbr_backing_record *backing = NULL;
          (backing = mbr_next_backing(manager, backing)) != NULL;) {
         if (backing->mechanism != record)
@@ -199,7 +199,7 @@ static void add_cached(
         figures->held_bytes += kept.held_bytes;
         figures->quarantined_count += kept.quarantined_count;
     }
-    mbr_end_walk(manager);
+    mbr_end_walk(manager, walk);
 }
 
 mbr_status mbr_manager_read_mechanism(mbr_manager *manager, mbr_mechanism_handle mechanism,
@@ -262,14 +262,14 @@ mbr_status mbr_manager_trim(mbr_manager *manager, mbr_mechanism_handle mechanism
         *released_bytes = 0;
     if (record == NULL)
         return status;
-    mbr_begin_walk(manager);
+    mbr_walk walk = mbr_begin_walk(manager);
     trim_arenas(manager, record);
     for (mbr_backing_record *backing = NULL;
          (backing = mbr_next_backing(manager, backing)) != NULL;) {
         if (backing->mechanism == record)
             released += mbr_backing_trim(backing->backing, keep_bytes);
     }
-    mbr_end_walk(manager);
+    mbr_end_walk(manager, walk);
     if (released_bytes != NULL)
         *released_bytes = released;
     return MBR_OK;

@@ -45,6 +45,9 @@ mbr_status mbr_range_reserve(mbr_manager *manager, const mbr_range_reserve_reque
     count_ranges(manager, binding, 1);
     mbr_range_figures figures = {MBR_SIZED(mbr_range_figures)};
     mbr_range_figures_read(record->range, &figures);
+    record->handle = handle;
+    record->address = figures.address;
+    record->bytes = figures.bytes;
     mbr_table_publish(&manager->ranges, handle, record);
     whole.range.value = handle;
     whole.address = figures.address;
@@ -210,30 +213,29 @@ mbr_status mbr_range_release(
         return status;
     mbr_table_take(&manager->ranges, request->piece.range.value);
     count_ranges(manager, record->binding, -1);
+    mbr_walks_await(&manager->range_walks);
     mbr_heap_release(&manager->heap, record);
     return MBR_OK;
 }
 
-/* Ranges are few and this is no hot path: a walk finds the one around an address. */
+/* Ranges are few and this is no hot path: a walk finds the one around an address. During a walk of
+ * the ranges. */
 static mbr_range_record *find_around(mbr_manager *manager, uint64_t address)
 {
     uint32_t cursor = 0;
     mbr_range_record *record;
     while ((record = mbr_table_next(&manager->ranges, &cursor)) != NULL) {
-        uint64_t start = mbr_range_address(record->range);
-        if (address >= start && address - start < mbr_range_bytes(record->range))
+        if (address >= record->address && address - record->address < record->bytes)
             return record;
     }
     return NULL;
 }
 
-mbr_status mbr_range_read(mbr_manager *manager, mbr_range_handle range, uint64_t address,
+static mbr_status read_range(mbr_manager *manager, mbr_range_handle range, uint64_t address,
     mbr_range_figures *figures, mbr_error *error)
 {
     mbr_status status = MBR_OK;
     mbr_range_record *record;
-    mbr_range_figures whole = {MBR_SIZED(mbr_range_figures)};
-    mbr_copy_figures(figures, &whole, sizeof(whole));
     if (range.value != 0) {
         record = mbr_find_range(manager, range.value, &status, error);
     } else {
@@ -244,9 +246,23 @@ mbr_status mbr_range_read(mbr_manager *manager, mbr_range_handle range, uint64_t
     }
     if (record == NULL)
         return status;
-    mbr_range_figures_read(record->range, &whole);
+    mbr_range_figures_read(record->range, figures);
+    if (figures->range.value == record->handle)
+        return MBR_OK;
+    *figures = (mbr_range_figures){MBR_SIZED(mbr_range_figures)};
+    return mbr_fail(error, MBR_STALE, "the range was released meanwhile");
+}
+
+mbr_status mbr_range_read(mbr_manager *manager, mbr_range_handle range, uint64_t address,
+    mbr_range_figures *figures, mbr_error *error)
+{
+    mbr_range_figures whole = {MBR_SIZED(mbr_range_figures)};
     mbr_copy_figures(figures, &whole, sizeof(whole));
-    return MBR_OK;
+    mbr_walk walk = mbr_walks_begin(&manager->range_walks);
+    mbr_status status = read_range(manager, range, address, &whole, error);
+    mbr_walks_end(&manager->range_walks, walk);
+    mbr_copy_figures(figures, &whole, sizeof(whole));
+    return status;
 }
 
 /* ---- Prefixes
@@ -360,6 +376,7 @@ mbr_status mbr_prefix_release(mbr_manager *manager, mbr_prefix_handle prefix, mb
     mbr_prefix_record *record = mbr_table_take(&manager->prefixes, prefix.value);
     if (record == NULL)
         return mbr_table_explain(&manager->prefixes, prefix.value, error);
+    mbr_walks_await(&manager->range_walks);
     mbr_prefix_end(record->prefix);
     mbr_unrefer_holder(manager, record->holder);
     count_prefixes(manager, record->binding, -1);
@@ -373,10 +390,11 @@ mbr_status mbr_prefix_read(
     mbr_status status;
     mbr_prefix_figures whole = {MBR_SIZED(mbr_prefix_figures)};
     mbr_copy_figures(figures, &whole, sizeof(whole));
+    mbr_walk walk = mbr_walks_begin(&manager->range_walks);
     mbr_prefix_record *record = mbr_find_prefix(manager, prefix.value, &status, error);
-    if (record == NULL)
-        return status;
-    mbr_prefix_figures_read(record->prefix, &whole);
+    if (record != NULL)
+        mbr_prefix_figures_read(record->prefix, &whole);
+    mbr_walks_end(&manager->range_walks, walk);
     mbr_copy_figures(figures, &whole, sizeof(whole));
-    return MBR_OK;
+    return status;
 }

@@ -75,7 +75,7 @@ mbr_status mbr_table_prepare(mbr_table *table, uint64_t *value, mbr_error *error
 void mbr_table_publish(mbr_table *table, uint64_t value, void *object)
 {
     mbr_table_entry *entry = entry_at(table, value & INDEX_MASK);
-    entry->object = object;
+    atomic_store_explicit(&entry->object, object, memory_order_release);
     atomic_store_explicit(&entry->value, value, memory_order_release);
 }
 
@@ -88,9 +88,9 @@ void *mbr_table_take(mbr_table *table, uint64_t value)
     bool mine = entry->generation == value >> MBR_TABLE_INDEX_BITS && !entry->unused;
     void *object = NULL;
     if (mine) {
-        object = entry->object;
-        entry->object = NULL;
+        object = atomic_load_explicit(&entry->object, memory_order_relaxed);
         atomic_store_explicit(&entry->value, 0, memory_order_release);
+        atomic_store_explicit(&entry->object, NULL, memory_order_release);
         entry->next_free = table->first_free;
         entry->unused = true;
         table->first_free = (uint32_t)(value & INDEX_MASK) + 1;
@@ -119,15 +119,16 @@ mbr_status mbr_table_explain(mbr_table *table, uint64_t value, mbr_error *error)
 
 void *mbr_table_next(mbr_table *table, uint32_t *cursor)
 {
-    for (;; (*cursor)++) {
+    for (;;) {
         mbr_table_entry *entry = *cursor > INDEX_MASK ? NULL : entry_at(table, *cursor);
         if (entry == NULL)
             return NULL;
-        uint64_t value = atomic_load_explicit(&entry->value, memory_order_acquire);
-        if (value != 0) {
-            (*cursor)++;
-            return entry->object;
-        }
+        (*cursor)++;
+        if (atomic_load_explicit(&entry->value, memory_order_acquire) == 0)
+            continue; /* unused, or prepared only */
+        void *object = atomic_load_explicit(&entry->object, memory_order_acquire);
+        if (object != NULL) /* NULL: taken out just now */
+            return object;
     }
 }
 

@@ -15,8 +15,10 @@
 #define MBR_TABLE_INDEX_BITS 20 /* chunks * entries; the other 44 bits are the generation */
 
 typedef struct mbr_table_entry {
+    /* The object is stored before the value and cleared after it: who reads them in that order
+     * never takes the object of one handle for another's. */
     _Atomic uint64_t value; /* the handle while it names an object, else 0 */
-    void *object;
+    _Atomic(void *) object;
     uint64_t generation;
     uint32_t next_free; /* index + 1 of the next unused entry; 0: the last */
     bool unused;        /* on the list of unused entries */
@@ -52,14 +54,15 @@ static inline void *mbr_table_find(mbr_table *table, uint64_t value)
     if (chunk == NULL || value == 0)
         return NULL;
     mbr_table_entry *entry = &chunk[index % MBR_TABLE_CHUNK_ENTRIES];
-    return atomic_load_explicit(&entry->value, memory_order_acquire) == value ? entry->object
-                                                                              : NULL;
+    void *object = atomic_load_explicit(&entry->object, memory_order_acquire);
+    return atomic_load_explicit(&entry->value, memory_order_acquire) == value ? object : NULL;
 }
 
 /* Why a lookup found nothing: MBR_STALE for a handle that once was, else MBR_UNKNOWN_OBJECT. */
 mbr_status mbr_table_explain(mbr_table *table, uint64_t value, mbr_error *error);
 
-/* Walks the objects: *cursor from 0; NULL at the end. Objects may come and go meanwhile. */
+/* Walks the objects: *cursor from 0; NULL at the end. Objects may come and go meanwhile; one that
+ * is there all the time is found. */
 void *mbr_table_next(mbr_table *table, uint32_t *cursor);
 uint64_t mbr_table_count(mbr_table *table);
 

@@ -1,0 +1,136 @@
+// Threads that read records by address and by handle while others end them; meant for tsan and asan
+// above all. And that no walk misses what is there all the time.
+#include "tests/unit/bind/host_world.h"
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+namespace membrane
+{
+namespace
+{
+
+TEST(Walk, RangesReadByAddressWhileTheyAreReleased_AreThereOrNot)
+{
+    HostWorld world;
+    std::atomic<bool> done{false};
+    std::atomic<uint64_t> address{0}, handle{0}, wrong{0}, found{0};
+    std::vector<std::thread> readers;
+    for (int t = 0; t < 2; t++) {
+        readers.emplace_back([&, t] {
+            auto figures = sized<mbr_range_figures>();
+            while (!done.load()) {
+                mbr_range_handle asked = {t == 0 ? 0 : handle.load()};
+                uint64_t at = address.load();
+                mbr_status status = mbr_range_read(world.manager, asked, at, &figures, nullptr);
+                found += status == MBR_OK;
+                wrong += status != MBR_OK && status != MBR_UNKNOWN_OBJECT && status != MBR_STALE;
+                wrong += status == MBR_OK && figures.bytes != 4 * kMiB;
+                wrong += status == MBR_OK && t == 0 && at - figures.address >= figures.bytes;
+                wrong += status == MBR_OK && t == 1 && figures.range.value != asked.value;
+                wrong += status != MBR_OK && figures.address != 0;
+            }
+        });
+    }
+    for (int i = 0; i < 300 || found.load() < 100; i++) {
+        auto range = world.reserve(4 * kMiB, 2 * kMiB);
+        address = range.address + kMiB;
+        handle = range.range.value;
+        EXPECT_EQ(MBR_OK, world.grow(range.range, 0, 2 * kMiB));
+        EXPECT_EQ(MBR_OK, world.release(range.range));
+    }
+    done = true;
+    for (auto &reader : readers)
+        reader.join();
+    EXPECT_EQ(0u, wrong.load());
+}
+
+TEST(Walk, PrefixesReadWhileTheyAreReleased_AreThereOrStale)
+{
+    HostWorld world;
+    auto source = world.reserve(4 * kMiB, 2 * kMiB);
+    ASSERT_EQ(MBR_OK, world.grow(source.range, 0, 2 * kMiB));
+    std::atomic<bool> done{false};
+    std::atomic<uint64_t> handle{0}, wrong{0}, found{0};
+    std::thread reader([&] {
+        auto figures = sized<mbr_prefix_figures>();
+        while (!done.load()) {
+            mbr_prefix_handle asked = {handle.load()};
+            mbr_status status = mbr_prefix_read(world.manager, asked, &figures, nullptr);
+            found += status == MBR_OK;
+            wrong += status == MBR_OK && figures.shared_bytes != 2 * kMiB;
+            wrong += status != MBR_OK && status != MBR_STALE && asked.value != 0;
+        }
+    });
+    mbr_piece piece = {source.range, 0, 2 * kMiB};
+    auto request = sized<mbr_prefix_request>();
+    request.holder = world.holder;
+    request.pieces = &piece;
+    request.piece_count = 1;
+    for (int i = 0; i < 300 || found.load() < 100; i++) {
+        auto made = sized<mbr_prefix_result>();
+        EXPECT_EQ(MBR_OK, mbr_prefix_create(world.manager, &request, &made, &world.error));
+        handle = made.prefix.value;
+        EXPECT_EQ(MBR_OK, mbr_prefix_release(world.manager, made.prefix, &world.error));
+    }
+    done = true;
+    reader.join();
+    EXPECT_EQ(0u, wrong.load());
+    EXPECT_EQ(MBR_OK, world.release(source.range));
+}
+
+/* A tally of the older generation is in the books whenever somebody folds, also during a switch. */
+TEST(Walk, FoldDuringSwitches_MissesNoGeneration)
+{
+    HostWorld world;
+    auto block = world.alloc(kMiB);
+    std::atomic<bool> done{false};
+    std::atomic<uint64_t> wrong{0}, folds{0};
+    std::thread reader([&] {
+        auto figures = sized<mbr_holder_figures>();
+        while (!done.load()) {
+            wrong +=
+                mbr_manager_read_holder(world.manager, world.holder, &figures, nullptr) != MBR_OK ||
+                figures.charged_bytes != block.charged_bytes;
+            folds++;
+        }
+    });
+    auto request = world.bind_request();
+    for (int i = 0; i < 50 || folds.load() < 50; i++) {
+        mbr_binding_handle next;
+        ASSERT_EQ(MBR_OK,
+            mbr_manager_switch(world.manager, world.binding, &request, &next, &world.error));
+        world.binding = next;
+    }
+    done = true;
+    reader.join();
+    EXPECT_EQ(0u, wrong.load());
+    EXPECT_EQ(MBR_OK, world.free_now(block.allocation));
+}
+
+TEST(Walk, BindingUnboundByRacingThreads_EndsOnce)
+{
+    HostWorld world;
+    for (int i = 0; i < 100; i++) {
+        auto request = world.bind_request();
+        mbr_binding_handle binding;
+        ASSERT_EQ(MBR_OK, mbr_manager_bind(world.manager, &request, &binding, &world.error));
+        std::atomic<int> ended{0}, arrived{0};
+        auto end = [&] {
+            arrived++;
+            while (arrived.load() < 2)
+                std::this_thread::yield();
+            mbr_status status = mbr_manager_unbind(world.manager, binding, nullptr);
+            ended += status == MBR_OK;
+            EXPECT_TRUE(status == MBR_OK || status == MBR_STALE) << status;
+        };
+        std::thread other(end);
+        end();
+        other.join();
+        EXPECT_EQ(1, ended.load());
+    }
+}
+
+} // namespace
+} // namespace membrane
