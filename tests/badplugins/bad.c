@@ -11,18 +11,31 @@ MBR_PLUGIN_NOTE("bad", "membrane tests", MBR_NOTE_UNLOADABLE);
 
 /* 64 bytes that a copy of the file may hold another name in. */
 #define NAME_BYTES 64
-__attribute__((used)) static const volatile char bad_fault[NAME_BYTES] = "MEMBRANE-FAULT:none";
+#define MARK "MEMBRANE-FAULT:"
+__attribute__((used)) static const volatile char bad_fault[NAME_BYTES] = MARK "none";
 
 struct bad_tables bad;
 static struct bad_tables good;
 const struct bad_tables *bad_good = &good;
 
+static void read_fault(char name[NAME_BYTES])
+{
+    for (unsigned i = 0; i < NAME_BYTES - strlen(MARK); i++)
+        name[i] = bad_fault[i + strlen(MARK)];
+}
+
 bool bad_is(const char *fault)
 {
-    char name[NAME_BYTES];
-    for (unsigned i = 0; i < NAME_BYTES; i++)
-        name[i] = bad_fault[i];
-    return strncmp(name + strlen("MEMBRANE-FAULT:"), fault, NAME_BYTES) == 0;
+    char name[NAME_BYTES] = "";
+    read_fault(name);
+    return strcmp(name, fault) == 0;
+}
+
+bool bad_is_hostile(void)
+{
+    char name[NAME_BYTES] = "";
+    read_fault(name);
+    return strncmp(name, "hostile_", 8) == 0;
 }
 
 static mbr_status capability(mbr_instance *instance, const mbr_capability_request *request,
@@ -61,6 +74,7 @@ static void install(void)
     good.plugin.name = "bad";
     good.plugin.capability = capability;
     bad = good;
+    bad_install_hostile();
     bad_install_neg();
     bad_install_vtb();
     bad_install_opn();

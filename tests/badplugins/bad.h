@@ -27,7 +27,11 @@ extern const struct bad_tables *bad_good; /* the slots without a fault */
 /* Whether the file was made for this fault. */
 bool bad_is(const char *fault);
 
+/* Whether its name begins with hostile_. */
+bool bad_is_hostile(void);
+
 /* One a file; called once, before the entry answers. */
+void bad_install_hostile(void);
 void bad_install_neg(void);
 void bad_install_vtb(void);
 void bad_install_opn(void);

@@ -152,6 +152,10 @@ def other_file_name(image):
     image.file_name = "libmembrane-other.so"
 
 
+def cut_off(image):
+    del image.data[-100:] # of the section table
+
+
 def writable_by_all(image):
     image.mode = 0o777
 
@@ -184,5 +188,6 @@ FAULTS = {
     "forbids_unloading": or_value(DT_FLAGS_1, 8),
     "loads_global": or_value(DT_FLAGS_1, 2),
     "writable_by_all": writable_by_all,
+    "cut_off": cut_off,
     "entry_of_other_major": entry_of_other_major,
 }

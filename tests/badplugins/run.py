@@ -7,18 +7,14 @@ the level of its check. The findings must be exactly that check's: then the chec
 with the check removed the plugin would pass. The plugin without a fault has no finding.
 """
 
-import ctypes
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 
-import elf_faults
+import specimen
 
-MARK = b"MEMBRANE-FAULT:"
-NAME_BYTES = 64
 TIMEOUT_S = "2"
 COSTLY_LEVEL = 4 # checks of this level and above run alone for a fault of theirs
 
@@ -38,32 +34,6 @@ def levels_of(tool):
     return {line.split()[0]: int(line.split()[2]) for line in listed.splitlines()}
 
 
-def path_of_libm():
-    ctypes.CDLL("libm.so.6")
-    with open("/proc/self/maps", encoding="utf-8") as maps:
-        return next(line.split()[-1] for line in maps if "/libm.so.6" in line)
-
-
-def make(plugin, fault, folder):
-    """A copy with the fault in it, as an Image; its path is FOLDER/file_name."""
-    with open(plugin, "rb") as file:
-        image = elf_faults.Image(file.read())
-    if fault in elf_faults.FAULTS:
-        elf_faults.FAULTS[fault](image)
-    elif fault != "none":
-        at = image.data.index(MARK)
-        assert image.data.count(MARK) == 1 and len(MARK) + len(fault) < NAME_BYTES, fault
-        assert fault.encode() + b"\0" in image.data, f"no bad_*.c knows {fault}"
-        image.data[at:at + NAME_BYTES] = (MARK + fault.encode()).ljust(NAME_BYTES, b"\0")
-    path = os.path.join(folder, image.file_name)
-    with open(path, "wb") as file:
-        file.write(image.data)
-    os.chmod(path, image.mode)
-    if image.library:
-        shutil.copy(path_of_libm(), os.path.join(folder, image.library))
-    return image
-
-
 def findings(tool, image, folder, arguments):
     done = subprocess.run(
         [tool, os.path.join(folder, image.file_name), "--format", "json", "--timeout", TIMEOUT_S] +
@@ -78,7 +48,7 @@ def judge(tool, plugin, fault, check, levels):
     if check not in levels:
         return f"{check} is no check"
     with tempfile.TemporaryDirectory() as folder:
-        image = make(plugin, fault, folder)
+        image = specimen.make(plugin, fault, folder)
         level = min(levels[check], COSTLY_LEVEL - 1)
         found = findings(tool, image, folder, ["--level", str(level)])[1]
         if levels[check] > level:
@@ -109,7 +79,7 @@ def main():
     bad = 0
     if is_first:
         with tempfile.TemporaryDirectory() as folder:
-            report, found = findings(tool, make(plugin, "none", folder), folder,
+            report, found = findings(tool, specimen.make(plugin, "none", folder), folder,
                                      ["--level", str(COSTLY_LEVEL - 1)])
             if found or report["exit_code"] != 0:
                 print(f"the plugin without a fault: {json.dumps(report, indent=1)}")
@@ -123,4 +93,5 @@ def main():
     return 1 if bad else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

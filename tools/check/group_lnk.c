@@ -407,6 +407,16 @@ static void run_mode(mbr_trial *trial)
         "nobody but its owner may write the file", "its mode is 0%o", facts.st_mode & 07777u);
 }
 
+static void run_whole(mbr_trial *trial)
+{
+    GElf_Ehdr head;
+    mbr_elf_file_read(trial, &file);
+    MBR_NEED(trial, gelf_getehdr(file.elf, &head) != NULL, "no header");
+    uint64_t end = head.e_shoff == 0 ? 0 : head.e_shoff + head.e_shnum * UINT64_C(64);
+    MBR_EXPECT(trial, end <= file.byte_count, "the file is as long as its headers say",
+        "%lu bytes, its section table ends at %lu: it was cut off", file.byte_count, end);
+}
+
 #define LNK(number, rules, title, why, run)                                                        \
     {                                                                                              \
         "LNK-" number, 1, MBR_STAGE_FILE, 0, rules, title, why, run, 0, 0                          \
@@ -498,6 +508,9 @@ static const mbr_check checks[] = {
         run_stays_local),
     LNK("027", "C30", "only its owner may write the file",
         "A host that finds the file by search refuses one that others may change.", run_mode),
+    LNK("028", "C29", "the file is as long as its headers say",
+        "A file that was cut off in a copy may still load, and lacks whatever was behind the cut.",
+        run_whole),
 };
 
 const mbr_group mbr_group_lnk = MBR_GROUP("LNK", "the file before loading", checks);

@@ -26,16 +26,9 @@ typedef struct runner {
     uint32_t job_count;
     mbr_stage blocked_stage; /* checks of this stage and later ones are not started */
     char blocked_text[160];
-    bool is_file_changed;
+    sigset_t signals; /* blocked here and in the wardens, and taken one by one: none is missed */
+    bool is_interrupted;
 } runner;
-
-static volatile sig_atomic_t is_interrupted;
-
-static void interrupt(int signal)
-{
-    (void)signal;
-    is_interrupted = 1;
-}
 
 /* ---- Planning ---------------------------------------------------------------------------------
  */
@@ -134,7 +127,6 @@ static void take_note(runner *self, mbr_result *result)
         [MBR_PHASE_OPEN] = MBR_STAGE_OPENED};
     bool has_passed = result->verdict == MBR_VERDICT_PASS || result->verdict == MBR_VERDICT_WARN;
     if (result->file_changed) {
-        self->is_file_changed = true;
         if (!mbr_verdict_is_finding(result->verdict)) {
             result->verdict = MBR_VERDICT_FAIL;
             snprintf(result->expected, sizeof result->expected, "a plugin leaves its file alone");
@@ -150,15 +142,25 @@ static void take_note(runner *self, mbr_result *result)
         block(self, stages[result->phase], result->check->id, result->observed);
 }
 
+/* A warden that has ended, or 0 after a signal of the user's, which is passed on. */
+static pid_t await_warden(runner *self, int *status)
+{
+    pid_t ended = waitpid(-1, status, WNOHANG);
+    if (ended != 0)
+        return ended;
+    int signal = sigwaitinfo(&self->signals, NULL);
+    if (signal <= 0 || signal == SIGCHLD)
+        return 0;
+    self->is_interrupted = true;
+    for (uint32_t i = 0; i < self->job_count; i++)
+        kill(self->jobs[i].warden, SIGTERM);
+    return 0;
+}
+
 static void await_one(runner *self)
 {
     int status;
-    pid_t ended = waitpid(-1, &status, 0);
-    if (ended < 0 && errno == EINTR) {
-        for (uint32_t i = 0; i < self->job_count; i++)
-            kill(self->jobs[i].warden, SIGTERM);
-        return;
-    }
+    pid_t ended = await_warden(self, &status);
     for (uint32_t i = 0; i < self->job_count; i++) {
         if (self->jobs[i].warden != ended)
             continue;
@@ -167,7 +169,7 @@ static void await_one(runner *self)
         if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
             result->verdict = MBR_VERDICT_TOOL;
             snprintf(result->observed, sizeof result->observed,
-                "the check's warden ended with wait status 0x%x", status);
+                "the check's warden ended with wait status 0x%x", (unsigned)status);
         }
         take_note(self, result);
         return;
@@ -182,7 +184,7 @@ static void skip_blocked(runner *self, mbr_result *result)
     result->verdict = MBR_VERDICT_SKIP;
     result->skip = MBR_SKIP_BLOCKED;
     snprintf(result->observed, sizeof result->observed, "%s",
-        is_interrupted ? "the tool was interrupted" : self->blocked_text);
+        self->is_interrupted ? "the tool was interrupted" : self->blocked_text);
 }
 
 /* The checks of one stage with these flags, `at_once` at a time; returns when all have ended. */
@@ -195,7 +197,7 @@ static void run_wave(
             continue;
         while (self->job_count >= at_once)
             await_one(self);
-        if (is_interrupted || stage >= self->blocked_stage)
+        if (self->is_interrupted || stage >= self->blocked_stage)
             skip_blocked(self, result);
         else
             start(self, i);
@@ -208,12 +210,14 @@ void mbr_runner_run(const mbr_check_options *options, const char *path, mbr_run 
 {
     runner self = {.options = options, .run = run, .blocked_stage = MBR_STAGE_COUNT};
     const uint32_t apart = MBR_CHECK_OPENS | MBR_CHECK_ALONE;
-    struct sigaction action = {.sa_handler = interrupt}; /* without SA_RESTART: waitpid returns */
     self.orders =
         (mbr_warden_orders){path, options->device_index, options->timeout_ms, options->seed};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGHUP, &action, NULL);
+    sigemptyset(&self.signals);
+    sigaddset(&self.signals, SIGINT);
+    sigaddset(&self.signals, SIGTERM);
+    sigaddset(&self.signals, SIGHUP);
+    sigaddset(&self.signals, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &self.signals, NULL);
     uint64_t start_ns = mbr_now_ns();
     for (int stage = MBR_STAGE_FILE; stage < MBR_STAGE_COUNT; stage++) {
         run_wave(&self, (mbr_stage)stage, MBR_CHECK_OPENS, MBR_CHECK_OPENS, 1);

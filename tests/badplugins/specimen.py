@@ -1,0 +1,36 @@
+"""Makes a bad plugin: a copy of the good one with a fault's name in it, or with a fault of the file."""
+
+import ctypes
+import os
+import shutil
+
+import elf_faults
+
+MARK = b"MEMBRANE-FAULT:"
+NAME_BYTES = 64
+
+
+def path_of_libm():
+    ctypes.CDLL("libm.so.6")
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        return next(line.split()[-1] for line in maps if "/libm.so.6" in line)
+
+
+def make(plugin, fault, folder):
+    """A copy with the fault in it, as an Image; its path is FOLDER/file_name."""
+    with open(plugin, "rb") as file:
+        image = elf_faults.Image(file.read())
+    if fault in elf_faults.FAULTS:
+        elf_faults.FAULTS[fault](image)
+    elif fault != "none":
+        at = image.data.index(MARK)
+        assert image.data.count(MARK) == 1 and len(MARK) + len(fault) < NAME_BYTES, fault
+        assert fault.encode() + b"\0" in image.data, f"no bad_*.c knows {fault}"
+        image.data[at:at + NAME_BYTES] = (MARK + fault.encode()).ljust(NAME_BYTES, b"\0")
+    path = os.path.join(folder, image.file_name)
+    with open(path, "wb") as file:
+        file.write(image.data)
+    os.chmod(path, image.mode)
+    if image.library:
+        shutil.copy(path_of_libm(), os.path.join(folder, image.library))
+    return image
