@@ -23,6 +23,8 @@ mbr_status mbr_backing_create(
     created->authority = options->authority;
     created->heap = options->heap;
     created->keep_bytes = options->keep_bytes;
+    created->busy_wait_ns =
+        options->busy_wait_ns != 0 ? options->busy_wait_ns : MBR_BUSY_WAIT_DEFAULT_NS;
     mbr_lock_init(&created->lock, MBR_RANK_BACKING);
     mbr_condition_init(&created->edited);
     *backing = created;

@@ -48,6 +48,7 @@ typedef struct mbr_backing_options {
     const char *name;         /* of the cache holder */
     uint64_t keep_bytes;      /* cached bytes above it go back to the system on release */
     const mbr_heap *heap;
+    uint64_t busy_wait_ns; /* how long a call waits for another one in its range; 0: 10 s */
 } mbr_backing_options;
 
 mbr_status mbr_backing_create(
@@ -144,10 +145,13 @@ mbr_status mbr_range_give_back(mbr_range *range, uint64_t offset_bytes, uint64_t
     const uint64_t *stream_ids, uint32_t stream_count, mbr_range_decommit_result *result,
     mbr_error *error);
 
-/* The range is the backing's from now on and must not be used again. On failure (MBR_QUEUE_FULL) it
- * still is the caller's. */
+/* The range is the backing's from now on and must not be used again. On failure (MBR_QUEUE_FULL,
+ * MBR_BUSY) it still is the caller's. */
 mbr_status mbr_range_end(mbr_range *range, bool now, const uint64_t *stream_ids,
     uint32_t stream_count, mbr_error *error);
+/* Ends at once the range of a caller that has nobody to hand it back to: waits as long as it takes
+ * for whoever is inside. */
+void mbr_range_end_now(mbr_range *range);
 
 /* ---- Prefixes
  * -------------------------------------------------------------------------------------- */

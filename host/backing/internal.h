@@ -12,7 +12,7 @@
  *     stuck        quarantined    as before, for good: the slot is never used again
  *
  * A range has at most one editor at a time: whoever marked it may call the plugin for it without
- * the lock, and others wait for it (mbr_backing_await_editor). */
+ * the lock, and others wait for it (mbr_range_await_editor). */
 #ifndef MEMBRANE_HOST_BACKING_INTERNAL_H
 #define MEMBRANE_HOST_BACKING_INTERNAL_H
 
@@ -28,6 +28,7 @@
 #define MBR_RANGE_BUCKET_COUNT 256               /* cached ranges by shape */
 #define MBR_CACHED_RANGE_LIMIT_COUNT 4096        /* cached ranges, parked ones included */
 #define MBR_POOL_CLASS_LIMIT_COUNT 64            /* distinct extent sizes in the pool */
+#define MBR_BUSY_WAIT_DEFAULT_NS UINT64_C(10000000000)
 #define MBR_SLOT_LIMIT_COUNT (UINT64_C(1) << 24) /* slots of one range */
 
 typedef struct mbr_extent mbr_extent;
@@ -145,7 +146,7 @@ struct mbr_backing {
     mbr_lock lock;
     mbr_condition edited; /* an editor is done, or an attach */
     bool attaching;       /* one attach at a time: the first mapping of a held extent is its own */
-    uint64_t keep_bytes;
+    uint64_t keep_bytes, busy_wait_ns;
     mbr_range *live;
     mbr_range *cached; /* coldest first */
     mbr_range *spare;  /* records without addresses */
@@ -200,6 +201,13 @@ void mbr_range_slots(
 /* Under the lock. */
 void mbr_range_set_slot(mbr_range *range, uint64_t index, mbr_slot_state state);
 void mbr_range_update_committed_end(mbr_range *range);
+/* Waits until `is_free(what)` says so: MBR_BUSY after the backing's busy_wait_ns (rule 25). */
+mbr_status mbr_backing_await_free(mbr_backing *backing, bool (*is_free)(const void *what),
+    const void *what, mbr_error *error) MBR_REQUIRES(&backing->lock);
+/* Until nobody edits the range. A call of the client's is refused with MBR_BUSY in the end; what
+ * settles has nobody to hand the range back to and waits as long as it takes. */
+mbr_status mbr_range_try_await_editor(mbr_backing *backing, mbr_range *range, mbr_error *error)
+    MBR_REQUIRES(&backing->lock);
 void mbr_range_await_editor(mbr_backing *backing, mbr_range *range) MBR_REQUIRES(&backing->lock);
 void mbr_range_begin_edit(mbr_range *range, const void *editor);
 void mbr_range_end_edit(mbr_range *range);

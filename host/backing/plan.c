@@ -25,8 +25,9 @@ static mbr_status check_part(
     return MBR_OK;
 }
 
-static bool all_free(const mbr_plan *plan)
+static bool all_free(const void *what)
 {
+    const mbr_plan *plan = what;
     for (uint32_t i = 0; i < plan->part_count; i++) {
         if (plan->parts[i].range->editor != NULL && plan->parts[i].range->editor != plan)
             return false;
@@ -38,13 +39,11 @@ static bool all_free(const mbr_plan *plan)
 static mbr_status mark_ranges_locked(mbr_plan *plan, mbr_backing *backing, mbr_error *error)
     MBR_REQUIRES(&backing->lock)
 {
-    while (!all_free(plan))
-        mbr_condition_wait(&backing->edited, &backing->lock, UINT64_MAX);
-    for (uint32_t i = 0; i < plan->part_count; i++) {
-        mbr_status status = check_part(backing, &plan->parts[i], error);
-        if (status != MBR_OK)
-            return status;
-    }
+    mbr_status status = mbr_backing_await_free(backing, all_free, plan, error);
+    for (uint32_t i = 0; i < plan->part_count && status == MBR_OK; i++)
+        status = check_part(backing, &plan->parts[i], error);
+    if (status != MBR_OK)
+        return status;
     for (uint32_t i = 0; i < plan->part_count; i++) {
         plan->parts[i].range->editor = plan;
         plan->parts[i].range->growing = true;

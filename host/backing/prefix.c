@@ -240,8 +240,9 @@ static mbr_status check_targets_locked(const mbr_attach *attach)
     return MBR_OK;
 }
 
-static bool may_begin(const mbr_attach *attach)
+static bool may_begin(const void *what)
 {
+    const mbr_attach *attach = what;
     for (uint32_t i = 0; i < attach->target_count; i++) {
         if (attach->targets[i]->editor != NULL && attach->targets[i]->editor != attach)
             return false;
@@ -253,9 +254,9 @@ static mbr_status begin_attach(const mbr_attach *attach)
 {
     mbr_backing *backing = attach->prefix->backing;
     mbr_lock_take(&backing->lock);
-    while (!may_begin(attach))
-        mbr_condition_wait(&backing->edited, &backing->lock, UINT64_MAX);
-    mbr_status status = check_targets_locked(attach);
+    mbr_status status = mbr_backing_await_free(backing, may_begin, attach, attach->error);
+    if (status == MBR_OK)
+        status = check_targets_locked(attach);
     if (status == MBR_OK) {
         backing->attaching = true;
         for (uint32_t i = 0; i < attach->target_count; i++)

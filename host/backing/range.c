@@ -98,6 +98,36 @@ void mbr_range_await_editor(mbr_backing *backing, mbr_range *range)
         mbr_condition_wait(&backing->edited, &backing->lock, UINT64_MAX);
 }
 
+mbr_status mbr_backing_await_free(
+    mbr_backing *backing, bool (*is_free)(const void *what), const void *what, mbr_error *error)
+{
+    if (is_free(what))
+        return MBR_OK;
+    uint64_t deadline_ns;
+    if (!mbr_add(mbr_clock_now(&mbr_clock_monotonic), backing->busy_wait_ns, &deadline_ns))
+        deadline_ns = UINT64_MAX;
+    bool is_in_time = true;
+    while (!is_free(what) && is_in_time)
+        is_in_time = mbr_condition_wait(&backing->edited, &backing->lock, deadline_ns);
+    if (is_free(what))
+        return MBR_OK;
+    return mbr_fail(error, MBR_BUSY,
+        "another call has been inside one of these ranges for %llu ms; nothing was changed, try "
+        "again when it has returned",
+        (unsigned long long)(backing->busy_wait_ns / 1000000));
+}
+
+static bool has_no_editor(const void *what)
+{
+    const mbr_range *range = what;
+    return range->editor == NULL;
+}
+
+mbr_status mbr_range_try_await_editor(mbr_backing *backing, mbr_range *range, mbr_error *error)
+{
+    return mbr_backing_await_free(backing, has_no_editor, range, error);
+}
+
 void mbr_range_begin_edit(mbr_range *range, const void *editor)
 {
     MBR_ASSERT(range->editor == NULL);

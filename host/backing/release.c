@@ -144,28 +144,51 @@ static void settle_end(mbr_deferred *entry, mbr_settled how)
         end_range(range, how);
 }
 
+/* Takes the range from its user: no new work. */
+static mbr_status take_for_end_locked(mbr_range *range, mbr_error *error)
+{
+    if (range->ended)
+        return mbr_fail(error, MBR_STALE, "the range was released already");
+    range->ended = true;
+    range->deferred.bytes = range->committed_bytes + range->alias_bytes;
+    range->deferred.settle = settle_end;
+    return MBR_OK;
+}
+
+static void settle_end_now(mbr_range *range)
+{
+    bool lost = mbr_context_state(range->context) == MBR_CONTEXT_LOST;
+    settle_end(&range->deferred, lost ? MBR_SETTLED_LOST : MBR_SETTLED_RELEASED);
+}
+
+void mbr_range_end_now(mbr_range *range)
+{
+    mbr_backing *backing = range->backing;
+    mbr_lock_take(&backing->lock);
+    mbr_range_await_editor(backing, range);
+    mbr_status status = take_for_end_locked(range, NULL);
+    mbr_lock_drop(&backing->lock);
+    if (status == MBR_OK)
+        settle_end_now(range);
+}
+
 mbr_status mbr_range_end(
     mbr_range *range, bool now, const uint64_t *stream_ids, uint32_t stream_count, mbr_error *error)
 {
     mbr_backing *backing = range->backing;
     mbr_lock_take(&backing->lock);
-    mbr_range_await_editor(backing, range);
-    bool ended = range->ended;
-    range->ended = true;
-    uint64_t bytes = range->committed_bytes + range->alias_bytes;
+    mbr_status status = mbr_range_try_await_editor(backing, range, error);
+    if (status == MBR_OK)
+        status = take_for_end_locked(range, error);
     mbr_lock_drop(&backing->lock);
-    if (ended)
-        return mbr_fail(error, MBR_STALE, "the range was released already");
-    range->deferred.bytes = bytes;
-    range->deferred.settle = settle_end;
-    if (now || bytes == 0) { /* with nothing mapped there is nothing to wait for */
-        bool lost = mbr_context_state(range->context) == MBR_CONTEXT_LOST;
-        settle_end(&range->deferred, lost ? MBR_SETTLED_LOST : MBR_SETTLED_RELEASED);
+    if (status != MBR_OK)
+        return status;
+    if (now || range->deferred.bytes == 0) { /* with nothing mapped there is nothing to wait for */
+        settle_end_now(range);
         return MBR_OK;
     }
-    mbr_status status =
-        mbr_context_defer(range->context, stream_ids, stream_count, &range->deferred, error);
-    if (status == MBR_DEVICE_LOST) {
+    status = mbr_context_defer(range->context, stream_ids, stream_count, &range->deferred, error);
+    if (MBR_STATUS_CLASS(status) == MBR_CLASS_LOST) {
         settle_end(&range->deferred, MBR_SETTLED_LOST);
         return MBR_OK;
     }
@@ -293,12 +316,11 @@ static mbr_status mark_part(mbr_range *range, uint64_t offset, uint64_t bytes, m
 {
     mbr_backing *backing = range->backing;
     mbr_lock_take(&backing->lock);
-    mbr_range_await_editor(backing, range);
     uint64_t end;
-    mbr_status status = MBR_OK;
-    if (range->ended)
+    mbr_status status = mbr_range_try_await_editor(backing, range, error);
+    if (status == MBR_OK && range->ended)
         status = mbr_fail(error, MBR_STALE, "the range was released");
-    else if (!mbr_add(offset, bytes, &end) || end > range->bytes)
+    else if (status == MBR_OK && (!mbr_add(offset, bytes, &end) || end > range->bytes))
         status = mbr_fail(error, MBR_OUT_OF_RANGE, "[%llu, +%llu) ends past the range's %llu bytes",
             (unsigned long long)offset, (unsigned long long)bytes,
             (unsigned long long)range->bytes);

@@ -46,7 +46,7 @@ static mbr_status take_range(mbr_backing *backing, mbr_context *context, uint64_
     mbr_range_grow_result result = {MBR_SIZED(mbr_range_grow_result)};
     status = mbr_backing_grow(backing, &grow, &result, error);
     if (status != MBR_OK) {
-        mbr_range_end(span->range, true, NULL, 0, NULL);
+        mbr_range_end_now(span->range);
         span->range = NULL;
         return status;
     }
@@ -191,7 +191,7 @@ void mbr_backing_give_span(mbr_backing *backing, mbr_span *span)
     backing->span_bytes -= span->owned_bytes;
     mbr_lock_drop(&backing->lock);
     if (span->range != NULL) {
-        mbr_range_end(span->range, true, NULL, 0, NULL);
+        mbr_range_end_now(span->range);
     } else {
         if (!retain_eager(backing, span))
             give_eager(backing, span);

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <mutex>
 #include <set>
 #include <vector>
 
@@ -26,12 +27,13 @@ namespace membrane
 
 constexpr uint64_t kGranule = 4096;
 
-/* A heap that fails its Nth allocation and knows what lives. */
+/* A heap that fails its Nth allocation and knows what lives. Any thread. */
 struct CountingHeap {
     mbr_heap heap;
     uint64_t allocations = 0;
     uint64_t fail_at = 0; /* 0: never */
     std::set<void *> live;
+    std::mutex mutex;
 
     ~CountingHeap()
     {
@@ -42,12 +44,14 @@ struct CountingHeap {
     {
         heap.allocate = [](void *context, size_t bytes) -> void * {
             auto *counts = static_cast<CountingHeap *>(context);
+            std::lock_guard<std::mutex> guard(counts->mutex);
             if (++counts->allocations == counts->fail_at)
                 return nullptr;
             return *counts->live.insert(std::calloc(1, bytes)).first;
         };
         heap.release = [](void *context, void *memory) {
             auto *counts = static_cast<CountingHeap *>(context);
+            std::lock_guard<std::mutex> guard(counts->mutex);
             counts->live.erase(memory);
             std::free(memory);
         };
@@ -156,7 +160,8 @@ struct ManualLine {
 class World
 {
   public:
-    explicit World(uint64_t limit = UINT64_C(64) << 20, uint64_t keep = UINT64_MAX);
+    explicit World(
+        uint64_t limit = UINT64_C(64) << 20, uint64_t keep = UINT64_MAX, uint64_t busy_wait_ns = 0);
     ~World(); /* ends everything; asserts that all books are empty unless `leaks` */
 
     CountingHeap heap;

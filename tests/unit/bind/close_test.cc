@@ -1,0 +1,82 @@
+/* Rule 25 for instances: however many threads close one mechanism, the plugin's quiesce and close
+ * are called by one of them alone. */
+#include "tests/unit/bind/host_world.h"
+#include "tests/unit/loader/specimen.h"
+
+#include <atomic>
+#include <dlfcn.h>
+#include <thread>
+#include <vector>
+
+namespace membrane
+{
+namespace
+{
+
+constexpr char kSpecimen[] = "tests/unit/loader/specimen_good.so";
+constexpr int kThreads = 4, kRounds = 100;
+
+struct Plugin {
+    Plugin()
+    {
+        auto options = sized<mbr_manager_options>();
+        EXPECT_EQ(MBR_OK, mbr_manager_create(&options, &manager, &error)) << error.text;
+        auto open = sized<mbr_plugin_open_request>();
+        open.name = kSpecimen;
+        open.flags = MBR_PLUGIN_TRUSTED;
+        EXPECT_EQ(MBR_OK, mbr_manager_open_plugin(manager, &open, &plugin, &error)) << error.text;
+        void *file = dlopen(kSpecimen, RTLD_NOW | RTLD_NOLOAD);
+        counts = static_cast<specimen_counts *>(dlsym(file, "specimen_count"));
+        dlclose(file);
+    }
+    ~Plugin()
+    {
+        EXPECT_EQ(MBR_OK, mbr_manager_close_plugin(manager, plugin, &error)) << error.text;
+        EXPECT_EQ(MBR_OK, mbr_manager_destroy(manager, &error)) << error.text;
+    }
+    mbr_mechanism_handle open()
+    {
+        auto request = sized<mbr_mechanism_open_request>();
+        request.plugin = plugin;
+        mbr_mechanism_handle mechanism = {};
+        EXPECT_EQ(MBR_OK, mbr_manager_open_mechanism(manager, &request, &mechanism, &error))
+            << error.text;
+        return mechanism;
+    }
+
+    mbr_error error = sized<mbr_error>();
+    mbr_manager *manager = nullptr;
+    mbr_plugin_handle plugin = {};
+    specimen_counts *counts = nullptr;
+};
+
+TEST(Close, FromManyThreads_IsOneCloseOfTheInstance)
+{
+    Plugin plugin;
+    ASSERT_NE(nullptr, plugin.counts);
+    for (uint64_t round = 1; round <= kRounds; round++) {
+        mbr_mechanism_handle mechanism = plugin.open();
+        std::atomic<int> ready{0}, closed{0}, refused{0};
+        std::vector<std::thread> threads;
+        for (int i = 0; i < kThreads; i++) {
+            threads.emplace_back([&] {
+                for (ready++; ready != kThreads;) {
+                }
+                mbr_status status = mbr_manager_close_mechanism(plugin.manager, mechanism, nullptr);
+                closed += status == MBR_OK;
+                /* Meanwhile closed by another thread, or about to be. */
+                refused += MBR_STATUS_CLASS(status) == MBR_CLASS_CALLER;
+            });
+        }
+        for (std::thread &thread : threads)
+            thread.join();
+        ASSERT_EQ(1, closed);
+        ASSERT_EQ(kThreads - 1, refused);
+        ASSERT_EQ(round, plugin.counts->quiesces);
+        ASSERT_EQ(round, plugin.counts->closes);
+        ASSERT_EQ(0u, plugin.counts->live);
+    }
+}
+
+} // namespace
+} // namespace membrane
