@@ -144,22 +144,37 @@ free_record:
     return status;
 }
 
+/* Marks the mechanism as being closed by this thread, or refuses. Found and marked within a walk: a
+ * thread that comes second may still look at the record that the first one is about to free. */
+static mbr_status begin_close(mbr_manager *manager, mbr_mechanism_handle mechanism,
+    mbr_mechanism_record **record, mbr_error *error)
+{
+    mbr_status status;
+    mbr_begin_walk(manager);
+    mbr_mechanism_record *found = mbr_find_mechanism(manager, mechanism.value, &status, error);
+    if (found != NULL) {
+        mbr_lock_take(&manager->lock);
+        uint64_t references = found->reference_count;
+        bool mine = references == 0 && !found->closing;
+        found->closing |= mine;
+        mbr_lock_drop(&manager->lock);
+        if (!mine)
+            status = mbr_fail(error, MBR_IN_USE,
+                "%llu bindings, EPs or authorities refer to the mechanism; end them first",
+                (unsigned long long)references);
+    }
+    mbr_end_walk(manager);
+    *record = found;
+    return status;
+}
+
 mbr_status mbr_manager_close_mechanism(
     mbr_manager *manager, mbr_mechanism_handle mechanism, mbr_error *error)
 {
-    mbr_status status;
-    mbr_mechanism_record *record = mbr_find_mechanism(manager, mechanism.value, &status, error);
-    if (record == NULL)
+    mbr_mechanism_record *record;
+    mbr_status status = begin_close(manager, mechanism, &record, error);
+    if (status != MBR_OK)
         return status;
-    mbr_lock_take(&manager->lock);
-    uint64_t references = record->reference_count;
-    bool mine = references == 0 && !record->closing;
-    record->closing |= mine;
-    mbr_lock_drop(&manager->lock);
-    if (!mine)
-        return mbr_fail(error, MBR_IN_USE,
-            "%llu bindings, EPs or authorities refer to the mechanism; end them first",
-            (unsigned long long)references);
     mbr_await_walks(manager); /* nobody who found it before is inside it any more */
     status = mbr_port_close(record->port, error);
     if (status != MBR_OK) { /* handed back with both tallies */
