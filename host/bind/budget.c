@@ -33,24 +33,17 @@ static mbr_status refer_mechanism(mbr_manager *manager, mbr_mechanism_handle mec
     mbr_mechanism_record *measured = mbr_find_mechanism(manager, mechanism.value, &status, error);
     if (measured == NULL)
         return status;
-    mbr_lock_take(&manager->lock);
-    bool closing = measured->closing;
-    if (!closing)
-        measured->reference_count++;
-    mbr_lock_drop(&manager->lock);
-    if (closing)
-        return mbr_fail(error, MBR_STALE, "the measured mechanism is being closed");
-    record->measured = measured;
-    return MBR_OK;
+    status = mbr_refer(manager, &measured->closing, &measured->reference_count,
+        "the measured mechanism is being closed", error);
+    if (status == MBR_OK)
+        record->measured = measured;
+    return status;
 }
 
 static void release_mechanism(mbr_manager *manager, mbr_mechanism_record *mechanism)
 {
-    if (mechanism == NULL)
-        return;
-    mbr_lock_take(&manager->lock);
-    mechanism->reference_count--;
-    mbr_lock_drop(&manager->lock);
+    if (mechanism != NULL)
+        mbr_unrefer(manager, &mechanism->reference_count);
 }
 
 mbr_status mbr_manager_create_authority(mbr_manager *manager, const mbr_authority_request *request,
@@ -151,11 +144,8 @@ mbr_status mbr_manager_create_holder(mbr_manager *manager, const mbr_holder_requ
     status = mbr_table_prepare(&manager->holders, &handle, error);
     if (status != MBR_OK)
         goto free_record;
-    mbr_lock_take(&manager->lock);
-    bool closing = authority->closing;
-    authority->holder_count += !closing;
-    mbr_lock_drop(&manager->lock);
-    status = closing ? mbr_fail(error, MBR_STALE, "the authority is being destroyed") : MBR_OK;
+    status = mbr_refer(manager, &authority->closing, &authority->holder_count,
+        "the authority is being destroyed", error);
     if (status != MBR_OK)
         goto drop_handle;
     mbr_holder_options options = {request->name, request->role, request->allowance_bytes};
@@ -169,9 +159,7 @@ mbr_status mbr_manager_create_holder(mbr_manager *manager, const mbr_holder_requ
     holder->value = handle;
     return MBR_OK;
 uncount:
-    mbr_lock_take(&manager->lock);
-    authority->holder_count--;
-    mbr_lock_drop(&manager->lock);
+    mbr_unrefer(manager, &authority->holder_count);
 drop_handle:
     mbr_table_take(&manager->holders, handle);
 free_record:
@@ -196,9 +184,7 @@ mbr_holder_record *mbr_refer_holder(
 
 void mbr_unrefer_holder(mbr_manager *manager, mbr_holder_record *record)
 {
-    mbr_lock_take(&manager->lock);
-    record->prefix_count--;
-    mbr_lock_drop(&manager->lock);
+    mbr_unrefer(manager, &record->prefix_count);
 }
 
 /* Of racing calls one goes on; the others wait for its answer, which decides theirs. */
@@ -267,9 +253,7 @@ mbr_status mbr_manager_destroy_holder(
         return status;
     }
     forget_holder(manager, record);
-    mbr_lock_take(&manager->lock);
-    record->authority->holder_count--;
-    mbr_lock_drop(&manager->lock);
+    mbr_unrefer(manager, &record->authority->holder_count);
     mbr_heap_release(&manager->heap, record);
     return MBR_OK;
 }

@@ -26,12 +26,10 @@ static mbr_status choose_tables(mbr_manager *manager, const mbr_ep_request *requ
         return mbr_fail(error, MBR_UNSUPPORTED,
             "mechanism %s brings no lines; give the EP's own order table",
             opened->description.name);
-    mbr_lock_take(&manager->lock);
-    bool closing = mechanism->closing;
-    mechanism->reference_count += !closing;
-    mbr_lock_drop(&manager->lock);
-    if (closing)
-        return mbr_fail(error, MBR_STALE, "the mechanism is being closed");
+    status = mbr_refer(manager, &mechanism->closing, &mechanism->reference_count,
+        "the mechanism is being closed", error);
+    if (status != MBR_OK)
+        return status;
     record->mechanism = mechanism;
     options->order = &opened->order;
     options->transfer = opened->has_transfer ? &opened->transfer : NULL;
@@ -41,11 +39,8 @@ static mbr_status choose_tables(mbr_manager *manager, const mbr_ep_request *requ
 
 static void release_lines(mbr_manager *manager, mbr_ep_record *record)
 {
-    if (record->mechanism == NULL)
-        return;
-    mbr_lock_take(&manager->lock);
-    record->mechanism->reference_count--;
-    mbr_lock_drop(&manager->lock);
+    if (record->mechanism != NULL)
+        mbr_unrefer(manager, &record->mechanism->reference_count);
 }
 
 static uint64_t next_stream_base(mbr_manager *manager)
@@ -247,11 +242,8 @@ mbr_status mbr_ep_attach_stream(mbr_manager *manager, mbr_ep_handle ep, mbr_nati
     status = mbr_table_prepare(&manager->streams, &handle, error);
     if (status != MBR_OK)
         goto free_record;
-    mbr_lock_take(&manager->lock);
-    bool closing = record->closing;
-    record->stream_count += !closing;
-    mbr_lock_drop(&manager->lock);
-    status = closing ? mbr_fail(error, MBR_STALE, "the EP is being destroyed") : MBR_OK;
+    status = mbr_refer(
+        manager, &record->closing, &record->stream_count, "the EP is being destroyed", error);
     if (status != MBR_OK)
         goto drop_handle;
     status = mbr_context_attach_stream(record->context, native, &attached->stream_id, error);

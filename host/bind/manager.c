@@ -173,6 +173,23 @@ void mbr_await_walks(mbr_manager *manager)
     mbr_walks_await(&manager->walks);
 }
 
+mbr_status mbr_refer(mbr_manager *manager, const bool *closing, uint64_t *reference_count,
+    const char *refusal, mbr_error *error)
+{
+    mbr_lock_take(&manager->lock);
+    bool refused = *closing;
+    *reference_count += !refused;
+    mbr_lock_drop(&manager->lock);
+    return refused ? mbr_fail(error, MBR_STALE, "%s", refusal) : MBR_OK;
+}
+
+void mbr_unrefer(mbr_manager *manager, uint64_t *reference_count)
+{
+    mbr_lock_take(&manager->lock);
+    (*reference_count)--;
+    mbr_lock_drop(&manager->lock);
+}
+
 mbr_backing_record *mbr_next_backing(mbr_manager *manager, const mbr_backing_record *last)
 {
     mbr_lock_take(&manager->lock);

@@ -164,6 +164,12 @@ mbr_walk mbr_begin_walk(mbr_manager *manager);
 void mbr_end_walk(mbr_manager *manager, mbr_walk walk);
 void mbr_await_walks(mbr_manager *manager);
 
+/* Counts one more reference to a record, unless it is being closed: MBR_STALE with
+ * `refusal` as its text then. `closing` and `reference_count` are the record's. */
+mbr_status mbr_refer(mbr_manager *manager, const bool *closing, uint64_t *reference_count,
+    const char *refusal, mbr_error *error);
+void mbr_unrefer(mbr_manager *manager, uint64_t *reference_count);
+
 /* During a walk: the backing after `last`, NULL to begin. */
 mbr_backing_record *mbr_next_backing(mbr_manager *manager, const mbr_backing_record *last);
 

@@ -73,23 +73,6 @@ mbr_status mbr_manager_close_plugin(
  * -----------------------------------------------------------------------------------------------
  */
 
-static mbr_status pin_plugin(mbr_manager *manager, mbr_plugin_record *plugin, mbr_error *error)
-{
-    mbr_lock_take(&manager->lock);
-    bool closing = plugin->closing;
-    if (!closing)
-        plugin->mechanism_count++;
-    mbr_lock_drop(&manager->lock);
-    return closing ? mbr_fail(error, MBR_STALE, "the plugin is being closed") : MBR_OK;
-}
-
-static void unpin_plugin(mbr_manager *manager, mbr_plugin_record *plugin)
-{
-    mbr_lock_take(&manager->lock);
-    plugin->mechanism_count--;
-    mbr_lock_drop(&manager->lock);
-}
-
 static mbr_status open_port(mbr_manager *manager, mbr_plugin_record *plugin,
     const mbr_mechanism_open_request *request, mbr_port **port, mbr_error *error)
 {
@@ -124,7 +107,8 @@ mbr_status mbr_manager_open_mechanism(mbr_manager *manager,
     status = mbr_table_prepare(&manager->mechanisms, &handle, error);
     if (status != MBR_OK)
         goto free_record;
-    status = pin_plugin(manager, plugin, error);
+    status = mbr_refer(
+        manager, &plugin->closing, &plugin->mechanism_count, "the plugin is being closed", error);
     if (status != MBR_OK)
         goto drop_handle;
     status = open_port(manager, plugin, request, &record->port, error);
@@ -136,7 +120,7 @@ mbr_status mbr_manager_open_mechanism(mbr_manager *manager,
     mechanism->value = handle;
     return MBR_OK;
 unpin:
-    unpin_plugin(manager, plugin);
+    mbr_unrefer(manager, &plugin->mechanism_count);
 drop_handle:
     mbr_table_take(&manager->mechanisms, handle);
 free_record:
@@ -185,7 +169,7 @@ mbr_status mbr_manager_close_mechanism(
     }
     mbr_table_take(&manager->mechanisms, mechanism.value);
     mbr_await_walks(manager);
-    unpin_plugin(manager, record->plugin);
+    mbr_unrefer(manager, &record->plugin->mechanism_count);
     mbr_heap_release(&manager->heap, record);
     return MBR_OK;
 }
