@@ -25,9 +25,9 @@
 
 #include <stdatomic.h>
 
-#define MBR_RANGE_BUCKET_COUNT 256               /* cached ranges by shape */
-#define MBR_CACHED_RANGE_LIMIT_COUNT 4096        /* cached ranges, parked ones included */
-#define MBR_POOL_CLASS_LIMIT_COUNT 64            /* distinct extent sizes in the pool */
+#define MBR_RANGE_BUCKET_COUNT 256        /* cached ranges by shape */
+#define MBR_CACHED_RANGE_LIMIT_COUNT 4096 /* cached ranges, parked ones included */
+#define MBR_POOL_CLASS_LIMIT_COUNT 64     /* distinct extent sizes in the pool */
 #define MBR_BUSY_WAIT_DEFAULT_NS UINT64_C(10000000000)
 #define MBR_SLOT_LIMIT_COUNT (UINT64_C(1) << 24) /* slots of one range */
 
