@@ -157,6 +157,30 @@ class Report(unittest.TestCase):
                 self.assertIn("</svg>", file.read())
 
 
+    def hang_up(self, path, action, *arguments):
+        """Sends SIGHUP once the run has begun: then SIGTERM is caught."""
+        process = subprocess.Popen(
+            [PROGRAM, "replay", path, "--plugin", PLUGIN, "--trust", "--format", "json", "--model", SMALL,
+             "--budget", "256MiB", *arguments],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGHUP, action))
+        caught = 1 << (signal.SIGTERM - 1) | (0 if action == signal.SIG_IGN else 1 << (signal.SIGHUP - 1))
+        while process.poll() is None:
+            with open(f"/proc/{process.pid}/status", encoding="ascii") as file:
+                masks = dict(line.split(":", 1) for line in file if line.startswith("Sig"))
+            if int(masks["SigCgt"], 16) & caught == caught:
+                break
+        process.send_signal(signal.SIGHUP)
+        out, error = process.communicate(timeout=600)
+        return process.returncode, error, json.loads(out)["interrupted"]
+
+    def test_hangup_ends_cleanly_unless_it_is_ignored(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = write(folder, "day.csv", "arrived_at,num_prefill_tokens,num_decode_tokens\n"
+                         + "".join(f"{i},600,200\n" for i in range(20000)))
+            self.assertEqual(self.hang_up(path, signal.SIG_DFL), (130, "", True))
+            self.assertEqual(self.hang_up(path, signal.SIG_IGN, "--max-requests", "400"), (0, "", False))
+
     def test_names_of_any_bytes(self):
         with tempfile.TemporaryDirectory() as folder:
             name = b"a\xff\x1b[31m\n\xc2\x9b.csv"
@@ -273,6 +297,28 @@ class BadInput(unittest.TestCase):
         self.refused(1, ["virtual"], SAMPLE, "--plugin", EAGER, "--trust")
 
 
+class Limits(unittest.TestCase):
+    """Thousands of requests at once under a limit of addresses: they wait for each other, or one line says
+    what is used up. Wherever memory runs out, nothing is ended twice."""
+
+    def test_addresses(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = write(folder, "many.csv", "arrived_at,num_prefill_tokens,num_decode_tokens\n"
+                         + "0,1,1\n" * 3000)
+            for mib in (60, 80, 100, 120, 150):
+                done = subprocess.run(
+                    [PROGRAM, "replay", path, "--plugin", PLUGIN, "--trust", "--format", "json",
+                     "--model", "layers=1,heads=1,dim=1,bytes=1,planes=1", "--budget", "8GiB"],
+                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
+                    preexec_fn=lambda mib=mib: resource.setrlimit(resource.RLIMIT_AS, (mib << 20, mib << 20)))
+                self.assertIn(done.returncode, (0, 1), (mib, done.stderr))
+                self.assertEqual(done.stderr.count("\n"), done.returncode, (mib, done.stderr))
+                if done.returncode == 0:
+                    report = json.loads(done.stdout)
+                    self.assertEqual(set(report["final"].values()), {0}, mib)
+                    self.assertEqual(report["requests"]["served"] + report["requests"]["refused"], 3000, mib)
+
+
 class Conversation(unittest.TestCase):
     """The public trace; never part of the project."""
 
@@ -315,5 +361,5 @@ class Conversation(unittest.TestCase):
 if __name__ == "__main__":
     which = sys.argv[1] if len(sys.argv) > 1 else ""
     names = {"long": ["Conversation.test_long"], "small": ["Conversation.test_small"],
-             "bad": ["BadInput"]}.get(which, ["Report"])
+             "bad": ["BadInput"], "limits": ["Limits"]}.get(which, ["Report"])
     unittest.main(argv=[sys.argv[0], *names], verbosity=2)

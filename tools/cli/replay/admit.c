@@ -86,7 +86,7 @@ static bool add_stay(replay_sim *sim, const replay_run *run)
 {
     mbr_replay_report *report = sim->report;
     if (report->stay_count == report->stay_capacity) {
-        uint64_t capacity = report->stay_capacity == 0 ? 256 : 2 * report->stay_capacity;
+        uint64_t capacity = 2 * report->stay_capacity; /* somebody stays a second time */
         mbr_replay_stay *grown = realloc(report->stays, capacity * sizeof(*grown));
         if (grown == NULL)
             return replay_fail(sim, "out of memory for the schedule of %llu requests",
@@ -100,16 +100,19 @@ static bool add_stay(replay_sim *sim, const replay_run *run)
     return true;
 }
 
-/* Checks what it holds, then gives it back behind its stream. */
+/* Checks what it holds, then gives it back behind its stream. After a failure it may have ended all
+ * the same: its sequence is NULL then, and ending it again does nothing. */
 static bool end_run(replay_sim *sim, replay_run *run)
 {
     mbr_error error = {MBR_SIZED(mbr_error)};
+    if (run->contents.sequence == NULL)
+        return true;
     if (!replay_verify_all(&sim->touch, &run->contents))
         return replay_fail(sim, "the contents of request %llu cannot be checked: out of memory",
             (unsigned long long)run->index);
     uint64_t before = wall_ns();
     mbr_status status = mbr_sequence_destroy(run->contents.sequence, NULL, 0, &error);
-    if (status == MBR_QUEUE_FULL) {
+    if (MBR_STATUS_CLASS(status) == MBR_CLASS_EXHAUSTED) {
         settle_releases(sim);
         status = mbr_sequence_destroy(run->contents.sequence, NULL, 0, &error);
     }
@@ -118,6 +121,7 @@ static bool end_run(replay_sim *sim, replay_run *run)
     if (status != MBR_OK)
         return replay_fail(
             sim, "request %llu cannot be ended: %s", (unsigned long long)run->index, error.text);
+    run->contents.sequence = NULL;
     bool added = add_stay(sim, run);
     if (sim->store != NULL)
         replay_store_release(sim->store, run->entry);

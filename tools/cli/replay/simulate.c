@@ -56,12 +56,16 @@ static bool init(replay_sim *sim)
     sim->step_ns = mbr_max(1, SECOND_NS / options->decode_rate);
     sim->waiting = calloc(count, sizeof(*sim->waiting));
     sim->has_waited = calloc(count, sizeof(*sim->has_waited));
+    /* All at once: at the end of the first stay, the others may have used up all addresses. */
+    sim->report->stays = malloc(count * sizeof(*sim->report->stays));
+    sim->report->stay_capacity = sim->report->stays == NULL ? 0 : count;
     bool shares = options->prefix_declared && sim->trace->has_hash_ids &&
         options->eager == MBR_KV_GROWING &&
         (sim->world.mechanism_figures.capabilities & MBR_CAPABILITY_SHARED) != 0;
     if (shares)
         sim->store = replay_store_create();
-    if (sim->waiting == NULL || sim->has_waited == NULL || (shares && sim->store == NULL))
+    if (sim->waiting == NULL || sim->has_waited == NULL || sim->report->stays == NULL ||
+        (shares && sim->store == NULL))
         return replay_fail(sim, "out of memory for %llu requests", (unsigned long long)count);
     sim->touch.world = &sim->world;
     sim->touch.granule_bytes = sim->world.mechanism_figures.granule_min_bytes;
