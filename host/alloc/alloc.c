@@ -151,7 +151,9 @@ static mbr_record *take_block(need *need)
             return block;
         mbr_lock_take(&need->arena->lock);
         mbr_slabs_wear_locked(need->arena, block);
+        mbr_slab *detached = mbr_slabs_detach_locked(need->arena, need->arena->keep_bytes);
         mbr_lock_drop(&need->arena->lock);
+        mbr_slabs_give(need->arena, detached);
     }
 }
 

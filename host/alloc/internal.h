@@ -204,6 +204,7 @@ struct mbr_arena {
     uint64_t slab_bytes, idle_bytes; /* owned by their spans */
     mbr_slab *slabs;                 /* all but detached ones */
     mbr_slab *idle_slabs;
+    mbr_slab *worn; /* idle, with worn blocks: they leave next */
     mbr_cache *caches;
     uint32_t payer_count; /* places that were ever used */
     mbr_payer *payers[MBR_PAYER_PAGE_COUNT];

@@ -82,10 +82,17 @@ static void put_bit(mbr_slab *slab, const mbr_record *block)
 }
 
 /* ---- Lists */
+/* A slab with a worn block is never handed out again once it is idle: its run of records goes with
+ * it, and what is worn would stay out of use for as long as the slab is used. */
+static mbr_slab **idle_list(mbr_arena *arena, const mbr_slab *slab)
+{
+    return slab->worn_count != 0 ? &arena->worn : &arena->bins[slab->class_index].idle;
+}
+
 static void enter_idle_locked(mbr_arena *arena, mbr_slab *slab) MBR_REQUIRES(&arena->lock)
 {
     slab->idle = true;
-    DL_PREPEND(arena->bins[slab->class_index].idle, slab);
+    DL_PREPEND(*idle_list(arena, slab), slab);
     DL_APPEND2(arena->idle_slabs, slab, idle_prev, idle_next);
     arena->idle_bytes += slab->span.owned_bytes;
 }
@@ -93,7 +100,7 @@ static void enter_idle_locked(mbr_arena *arena, mbr_slab *slab) MBR_REQUIRES(&ar
 static void leave_idle_locked(mbr_arena *arena, mbr_slab *slab) MBR_REQUIRES(&arena->lock)
 {
     slab->idle = false;
-    DL_DELETE(arena->bins[slab->class_index].idle, slab);
+    DL_DELETE(*idle_list(arena, slab), slab);
     DL_DELETE2(arena->idle_slabs, slab, idle_prev, idle_next);
     arena->idle_bytes -= slab->span.owned_bytes;
 }
@@ -163,8 +170,9 @@ void mbr_slabs_wear_locked(mbr_arena *arena, mbr_record *block)
 mbr_slab *mbr_slabs_detach_locked(mbr_arena *arena, uint64_t keep_bytes)
 {
     mbr_slab *detached = NULL;
-    mbr_slab *own;
-    while ((own = arena->bins[MBR_CLASS_OWN_SPAN].idle) != NULL || arena->idle_bytes > keep_bytes) {
+    mbr_slab *own; /* goes whatever is kept */
+    while ((own = arena->bins[MBR_CLASS_OWN_SPAN].idle) != NULL || (own = arena->worn) != NULL ||
+        arena->idle_bytes > keep_bytes) {
         mbr_slab *slab = own != NULL ? own : arena->idle_slabs;
         leave_idle_locked(arena, slab);
         DL_DELETE2(arena->slabs, slab, all_prev, all_next);

@@ -85,6 +85,71 @@ TEST(Arena, Slabs_AMechanismWithLargeGranules_UsesWhatItIsGiven)
         EXPECT_EQ(world.Free(handle), MBR_OK);
 }
 
+// ---- Worn blocks
+TEST(ArenaWorn, TheOnlyBlockOfASlab_ItsSpanGoesBack)
+{
+    for (uint64_t bytes : {64 * kMiB, 65 * kMiB}) { // of a class, and of a span of its own
+        World world(64 * kGiB, kGiB);
+        mbr_alloc_result block = world.Alloc(bytes);
+        EXPECT_EQ(world.Free(door_wear(world.table, block.allocation, 0)), MBR_OK);
+        mbr_alloc_result next = world.Alloc(bytes);
+        EXPECT_EQ(world.backing->span_count(), 1u) << "the worn one is gone";
+        EXPECT_EQ(world.Figures().slab_bytes, world.backing->span_bytes());
+        EXPECT_NE(next.allocation.value & (MBR_ALLOCATION_LIMIT_COUNT - 1),
+            block.allocation.value & (MBR_ALLOCATION_LIMIT_COUNT - 1));
+        EXPECT_TRUE(world.Agree());
+        EXPECT_EQ(world.Free(next.allocation), MBR_OK);
+        mbr_arena_trim(world.arena, 0);
+        EXPECT_EQ(world.backing->span_count(), 0u);
+    }
+}
+
+TEST(ArenaWorn, OneBlockOfSeveral_TheOthersServeUntilAllAreHere)
+{
+    World world(64 * kGiB, kGiB);
+    std::vector<mbr_alloc_result> blocks;
+    for (int i = 0; i < 8; i++)
+        blocks.push_back(world.Alloc(2 * kMiB));
+    ASSERT_EQ(world.backing->span_count(), 1u) << "one slab holds eight";
+    EXPECT_EQ(world.Free(door_wear(world.table, blocks[7].allocation, 0)), MBR_OK);
+    mbr_alloc_result other = world.Alloc(2 * kMiB); // meets the worn one, and takes of a new slab
+    EXPECT_EQ(world.backing->span_count(), 2u);
+    for (int round = 0; round < 20; round++) { // the other seven go on
+        EXPECT_EQ(world.Free(blocks[3].allocation), MBR_OK);
+        blocks[3] = world.Alloc(2 * kMiB);
+        EXPECT_NE(blocks[3].address, blocks[7].address);
+    }
+    EXPECT_TRUE(world.Agree());
+    for (int i = 0; i < 7; i++)
+        EXPECT_EQ(world.Free(blocks[i].allocation), MBR_OK);
+    EXPECT_EQ(world.Free(other.allocation), MBR_OK);
+    uint64_t given = mbr_arena_trim(world.arena, UINT64_MAX);
+    EXPECT_EQ(given, 16 * kMiB) << "whatever is kept";
+    EXPECT_EQ(world.backing->span_count(), 1u);
+    EXPECT_EQ(world.Figures().idle_bytes, 16 * kMiB);
+    EXPECT_TRUE(world.Agree());
+    for (int i = 0; i < 16; i++)
+        world.Keep(world.Alloc(2 * kMiB).allocation);
+    EXPECT_EQ(world.backing->span_count(), 2u);
+    EXPECT_TRUE(world.Agree());
+    world.FreeAll();
+}
+
+TEST(ArenaWorn, EveryBlockOfASlab_NoneIsHandedOutAndTheSpanGoes)
+{
+    World world(64 * kGiB, kGiB);
+    std::vector<mbr_alloc_result> blocks;
+    for (int i = 0; i < 8; i++)
+        blocks.push_back(world.Alloc(2 * kMiB));
+    for (const mbr_alloc_result &block : blocks)
+        EXPECT_EQ(world.Free(door_wear(world.table, block.allocation, 0)), MBR_OK);
+    mbr_alloc_result next = world.Alloc(2 * kMiB);
+    EXPECT_EQ(world.backing->span_count(), 1u);
+    EXPECT_EQ(world.backing->give_count, 1u);
+    EXPECT_TRUE(world.Agree());
+    EXPECT_EQ(world.Free(next.allocation), MBR_OK);
+}
+
 // ---- Holders
 TEST(Arena, Holders_ManyInTurn_ReuseThePlacesOfThoseThatAreGone)
 {
