@@ -74,10 +74,13 @@ static void install(void)
     good.plugin.name = "bad";
     good.plugin.capability = capability;
     bad = good;
+    bad_install_opn();
+    bad_install_alc();
+    bad_install_alc_release();
+    bad_guard(); /* behind it: what is about tables and not about calls */
     bad_install_hostile();
     bad_install_neg();
     bad_install_vtb();
-    bad_install_opn();
 }
 
 MBR_EXPORT mbr_status membrane_plugin_v1(const mbr_hello *hello, mbr_reply *reply, mbr_error *error)

@@ -30,10 +30,17 @@ bool bad_is(const char *fault);
 /* Whether its name begins with hostile_. */
 bool bad_is_hostile(void);
 
+/* Puts what checks the structs of a call before every faulty slot; and leaves it out, for a fault
+ * that is about NULL or short structs. */
+void bad_guard(void);
+void bad_see_parts(void);
+
 /* One a file; called once, before the entry answers. */
 void bad_install_hostile(void);
 void bad_install_neg(void);
 void bad_install_vtb(void);
 void bad_install_opn(void);
+void bad_install_alc(void);
+void bad_install_alc_release(void);
 
 #endif

@@ -171,20 +171,6 @@ static mbr_status ids_of_all_instances(mbr_instance *instance, const mbr_allocat
     return status;
 }
 
-static mbr_status foreign_release_accepted(mbr_instance *instance,
-    const mbr_release_request *request, mbr_outcome *outcome, mbr_error *error)
-{
-    static mbr_instance *first;
-    mbr_status status = bad_good->allocator.release(instance, request, outcome, error);
-    if (first == NULL)
-        first = instance;
-    if (status == MBR_UNKNOWN_OBJECT && request->allocation_id > 1000 && error != NULL) {
-        outcome->state = MBR_STATE_DONE;
-        return MBR_OK;
-    }
-    return status;
-}
-
 /* ---- Capability, facts, report
  * -------------------------------------------------------------------- */
 
@@ -299,7 +285,6 @@ void bad_install_opn(void)
     SET(plugin, open, one_instance);
     SET(plugin, open, leaks_descriptor);
     SET(allocator, allocate, ids_of_all_instances);
-    SET(allocator, release, foreign_release_accepted);
     SET(plugin, capability, no_allocator);
     SET(plugin, capability, table_changes);
     SET(plugin, capability, minor_is_condition);

@@ -43,20 +43,23 @@ def findings(tool, image, folder, arguments):
     return report, {finding["id"]: finding for finding in report["findings"]}
 
 
-def judge(tool, plugin, fault, check, levels):
-    """What is wrong, or None."""
-    if check not in levels:
-        return f"{check} is no check"
+def judge(tool, plugin, fault, named, levels):
+    """What is wrong, or None. `named` is a check, or several with commas between."""
+    checks = named.split(",")
+    unknown = [check for check in checks if check not in levels]
+    if unknown:
+        return f"{unknown} is no check"
     with tempfile.TemporaryDirectory() as folder:
         image = specimen.make(plugin, fault, folder)
-        level = min(levels[check], COSTLY_LEVEL - 1)
+        level = min(max(levels[check] for check in checks), COSTLY_LEVEL - 1)
         found = findings(tool, image, folder, ["--level", str(level)])[1]
-        if levels[check] > level:
-            found.update(findings(tool, image, folder, ["--level", "5", "--only", check])[1])
-        if set(found) == {check}:
+        for check in checks:
+            if levels[check] > level:
+                found.update(findings(tool, image, folder, ["--level", "5", "--only", check])[1])
+        if set(found) == set(checks):
             return None
         texts = [f"{name}: {found[name]['observed'][:150]}" for name in found]
-        return f"wanted {check} alone, found {texts or 'nothing'}"
+        return f"wanted {named} alone, found {texts or 'nothing'}"
 
 
 def share_of(rows):

@@ -241,7 +241,8 @@ static void run_unchanged(mbr_trial *trial)
     for (uint32_t i = 0; i <= CAPABILITY_COUNT; i++) {
         uint64_t bytes = tables[i] == NULL ? 0 : tables[i]->struct_size;
         bytes = bytes < 512 ? bytes : 512;
-        MBR_NEED(trial, bytes == 0 || mbr_image_holds(trial, tables[i], bytes), "a short table");
+        MBR_NEED(trial, bytes == 0 || mbr_image_holds(trial, tables[i], tables[i]->struct_size),
+            "a short table");
         memcpy(before + at, tables[i], bytes);
         at += bytes;
     }

@@ -132,6 +132,18 @@ void mbr_oracle_read(mbr_trial *trial, mbr_oracle *oracle)
     oracle->owned_bytes = oracle->anonymous_bytes + oracle->file_bytes;
 }
 
+uint64_t mbr_oracle_address_bytes(mbr_trial *trial)
+{
+    unsigned long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    bool is_told = file != NULL && fscanf(file, "%lu", &pages) == 1;
+    if (file != NULL)
+        fclose(file);
+    if (!is_told)
+        mbr_trial_give_up(trial, MBR_VERDICT_RESOURCE, "/proc/self/statm cannot be read");
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 bool mbr_oracle_grew_by(const mbr_oracle *before, const mbr_oracle *after, int64_t bytes)
 {
     int64_t grown = (int64_t)(after->owned_bytes - before->owned_bytes);

@@ -20,6 +20,9 @@ typedef struct mbr_oracle {
 /* Reads it now; the check gives up (TOOL) where the system does not tell. */
 void mbr_oracle_read(mbr_trial *trial, mbr_oracle *oracle);
 
+/* Bytes of addresses that the process has in use, as RLIMIT_AS counts them. */
+uint64_t mbr_oracle_address_bytes(mbr_trial *trial);
+
 /* Whether `bytes` is the growth from `before` to `after`, give or take the slack. */
 bool mbr_oracle_grew_by(const mbr_oracle *before, const mbr_oracle *after, int64_t bytes);
 

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-extern const mbr_group mbr_group_lnk, mbr_group_lod, mbr_group_neg, mbr_group_opn, mbr_group_vtb;
+extern const mbr_group mbr_group_lnk, mbr_group_lod, mbr_group_neg, mbr_group_opn, mbr_group_vtb,
+    mbr_group_alc, mbr_group_alc_books, mbr_group_alc_ids;
 
 const mbr_group *const mbr_groups[] = {
     &mbr_group_lnk,
@@ -11,6 +12,9 @@ const mbr_group *const mbr_groups[] = {
     &mbr_group_neg,
     &mbr_group_vtb,
     &mbr_group_opn,
+    &mbr_group_alc,
+    &mbr_group_alc_books,
+    &mbr_group_alc_ids,
 };
 
 const uint32_t mbr_group_count = sizeof mbr_groups / sizeof mbr_groups[0];
