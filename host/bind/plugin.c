@@ -134,7 +134,7 @@ static mbr_status begin_close(mbr_manager *manager, mbr_mechanism_handle mechani
     mbr_mechanism_record **record, mbr_error *error)
 {
     mbr_status status;
-    mbr_begin_walk(manager);
+    mbr_walk walk = mbr_begin_walk(manager);
     mbr_mechanism_record *found = mbr_find_mechanism(manager, mechanism.value, &status, error);
     if (found != NULL) {
         mbr_lock_take(&manager->lock);
@@ -147,7 +147,7 @@ static mbr_status begin_close(mbr_manager *manager, mbr_mechanism_handle mechani
                 "%llu bindings, EPs or authorities refer to the mechanism; end them first",
                 (unsigned long long)references);
     }
-    mbr_end_walk(manager);
+    mbr_end_walk(manager, walk);
     *record = found;
     return status;
 }
