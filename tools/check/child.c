@@ -21,7 +21,7 @@
 
 #define FILES_MAX 4096
 
-static void limit(int resource, rlim_t value)
+static void limit(__rlimit_resource_t resource, rlim_t value)
 {
     struct rlimit now;
     if (getrlimit(resource, &now) != 0)

@@ -59,7 +59,7 @@ void mbr_process_read(mbr_process *process)
     process->rounding = fegetround();
     process->traps = fegetexcept();
     for (int i = 0; i < RLIM_NLIMITS; i++)
-        getrlimit(i, &process->limits[i]);
+        getrlimit((__rlimit_resource_t)i, &process->limits[i]);
 }
 
 static bool signals_are_same(
