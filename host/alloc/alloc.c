@@ -229,13 +229,6 @@ static bool is_valid(const mbr_arena_request *request)
         (request->align_bytes & (request->align_bytes - 1)) == 0;
 }
 
-static mbr_status refuse_context(uint32_t state, mbr_error *error)
-{
-    if (state == MBR_CONTEXT_LOST)
-        return mbr_fail(error, MBR_DEVICE_LOST, "the EP's device is lost: nothing is allocated");
-    return mbr_fail(error, MBR_BUSY, "the EP is being retired: nothing is allocated any more");
-}
-
 static inline mbr_memo *memo_of(mbr_cache *cache, const mbr_holder *holder, uint64_t id)
 {
     mbr_memo *memo = &cache->memos[id & (MBR_MEMO_COUNT - 1)];
@@ -330,9 +323,9 @@ MBR_RARE static mbr_status alloc_slow(
     result->address = result->usable_bytes = result->charged_bytes = 0;
     if (!is_valid(request))
         return refuse_request(request, error);
-    uint32_t state = mbr_context_state(arena->context);
-    if (state != MBR_CONTEXT_ACTIVE)
-        return refuse_context(state, error);
+    mbr_status status = mbr_context_check_active(arena->context, error);
+    if (status != MBR_OK)
+        return status;
     need need = {.arena = arena,
         .cache = mbr_cache_find(arena),
         .request = request,

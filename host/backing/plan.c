@@ -22,7 +22,7 @@ static mbr_status check_part(
             "piece [%llu, +%llu) ends past the range's %llu bytes",
             (unsigned long long)part->offset_bytes, (unsigned long long)part->bytes,
             (unsigned long long)range->bytes);
-    return MBR_OK;
+    return mbr_context_check_active(range->context, error);
 }
 
 static bool all_free(const void *what)

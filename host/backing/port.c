@@ -367,7 +367,7 @@ mbr_status mbr_port_protect(mbr_port *port, uint64_t reservation_id, uint64_t of
         status =
             port->mechanism.virtual_.protect(port->mechanism.instance, &request, &outcome, error);
         status = validate(port, "protect", status, &outcome, 0, &answer, error);
-        if (answer.quarantined)
+        if (answer.quarantined || MBR_STATUS_CLASS(status) == MBR_CLASS_LOST)
             break;
     }
     return status;

@@ -204,7 +204,7 @@ static mbr_status check_target(const mbr_attach *attach, uint32_t piece)
         return mbr_fail(attach->error, MBR_INVALID_ARGUMENT,
             "target %u is of isolation group %u, the prefix of %u", piece, target->isolation_group,
             prefix->groups[piece]);
-    return MBR_OK;
+    return mbr_context_check_active(target->context, attach->error);
 }
 
 static mbr_status check_targets_locked(const mbr_attach *attach)

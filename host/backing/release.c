@@ -357,7 +357,8 @@ mbr_status mbr_range_give_back(mbr_range *range, uint64_t offset_bytes, uint64_t
         mbr_lock_take(&backing->lock);
         mbr_range_end_edit(range);
         mbr_lock_drop(&backing->lock);
-        settle_leave(&leave->deferred, MBR_SETTLED_RELEASED);
+        bool lost = mbr_context_state(range->context) == MBR_CONTEXT_LOST;
+        settle_leave(&leave->deferred, lost ? MBR_SETTLED_LOST : MBR_SETTLED_RELEASED);
         return MBR_OK;
     }
     status = mbr_context_defer(range->context, stream_ids, stream_count, &leave->deferred, error);

@@ -15,6 +15,7 @@
 #ifndef MEMBRANE_HOST_EP_CONTEXT_H
 #define MEMBRANE_HOST_EP_CONTEXT_H
 
+#include "abi/base/error.h"
 #include "abi/base/seam.h"
 #include "host/ep/thread.h"
 #include "membrane/ep.h"
@@ -70,6 +71,19 @@ mbr_status mbr_context_create(
 mbr_status mbr_context_destroy(mbr_context *context, mbr_error *error);
 
 uint32_t mbr_context_state(const mbr_context *context); /* MBR_CONTEXT_… */
+
+/* What every call that takes something new asks first: MBR_BUSY while it retires, MBR_DEVICE_LOST.
+ */
+static inline mbr_status mbr_context_check_active(const mbr_context *context, mbr_error *error)
+{
+    uint32_t state = mbr_context_state(context);
+    if (__builtin_expect(state == MBR_CONTEXT_ACTIVE, 1))
+        return MBR_OK;
+    if (state == MBR_CONTEXT_LOST)
+        return mbr_fail(error, MBR_DEVICE_LOST,
+            "the EP's device is lost and gives nothing new; destroy what it held, then the EP");
+    return mbr_fail(error, MBR_BUSY, "the EP is being retired and takes nothing new");
+}
 /* MBR_OK also where it is retiring or terminated; MBR_DEVICE_LOST. */
 mbr_status mbr_context_retire(mbr_context *context, mbr_error *error);
 void mbr_context_lose(mbr_context *context); /* settles every queued entry as lost */

@@ -303,5 +303,32 @@ TEST(PrefixFaults, HeapFailsAtEachCall_NothingIsLeft)
     FAIL() << "the sweep has no end";
 }
 
+TEST(Prefix, AttachToALostOrRetiringContext_IsRefusedWithoutACall)
+{
+    for (bool lost : {true, false}) {
+        World world;
+        mbr_range *source = world.reserve(64 * kGranule, kFour);
+        ASSERT_EQ(MBR_OK, world.grow(source, 0, 8 * kGranule));
+        mbr_prefix *prefix = make(world, source, 8 * kGranule);
+        mbr_range *sharer = world.reserve(64 * kGranule, kFour);
+        if (lost)
+            mbr_context_lose(world.context);
+        else
+            ASSERT_EQ(MBR_OK, mbr_context_retire(world.context, nullptr));
+        uint64_t calls = world.fake.all_calls();
+        EXPECT_EQ(lost ? MBR_DEVICE_LOST : MBR_BUSY, attach(world, prefix, sharer));
+        EXPECT_EQ(calls, world.fake.all_calls());
+        EXPECT_EQ(MBR_OK, world.end(sharer));
+        EXPECT_EQ(MBR_OK, world.end(source));
+        mbr_prefix_end(prefix);
+        if (lost) {
+            mbr_backing_confirm_lost(world.backing, world.context);
+            mbr_backing_trim(world.backing, 0); /* the sharer's addresses hold nothing lost */
+            world.fake.forget_all();
+        }
+        EXPECT_TRUE(lost || world.agree());
+    }
+}
+
 } // namespace
 } // namespace membrane

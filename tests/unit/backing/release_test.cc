@@ -148,6 +148,39 @@ TEST(Loss, QueuedMemory_StaysChargedUntilTheEndIsConfirmed)
     world.fake.forget_all();
 }
 
+TEST(Loss, GrowthAndDecommitOnIt_CallNothingAndNothingIsForgotten)
+{
+    World world;
+    mbr_range *range = world.reserve(64 * kGranule);
+    ASSERT_EQ(MBR_OK, world.grow(range, 0, 4 * kGranule));
+    uint64_t calls = world.fake.all_calls();
+    mbr_context_lose(world.context);
+    EXPECT_EQ(MBR_DEVICE_LOST, world.grow(range, 4 * kGranule, kGranule));
+    auto result = mbr_range_decommit_result{};
+    result.struct_size = sizeof(result);
+    EXPECT_EQ(
+        MBR_OK, mbr_range_give_back(range, 0, 2 * kGranule, true, nullptr, 0, &result, nullptr));
+    EXPECT_EQ(calls, world.fake.all_calls()); /* I12 */
+    EXPECT_EQ(4 * kGranule, world.charged(world.kv)) << "until the end is confirmed";
+    EXPECT_EQ(MBR_OK, world.end(range, false));
+    EXPECT_EQ(calls, world.fake.all_calls());
+    mbr_backing_confirm_lost(world.backing, world.context);
+    EXPECT_EQ(0u, world.charged(world.kv));
+    EXPECT_EQ(calls, world.fake.all_calls());
+    world.fake.forget_all();
+}
+
+TEST(Loss, OfAContextThatRetires_TakesNothingNew)
+{
+    World world;
+    mbr_range *range = world.reserve(64 * kGranule);
+    ASSERT_EQ(MBR_OK, world.grow(range, 0, 4 * kGranule));
+    ASSERT_EQ(MBR_OK, mbr_context_retire(world.context, nullptr));
+    EXPECT_EQ(MBR_BUSY, world.grow(range, 4 * kGranule, kGranule));
+    EXPECT_EQ(MBR_OK, world.end(range, true));
+    EXPECT_TRUE(world.agree());
+}
+
 TEST(Loss, NothingMapped_NeedsNoDevice)
 {
     World world;
