@@ -15,7 +15,8 @@ import tempfile
 
 import specimen
 
-TIMEOUT_S = "2"
+TIMEOUT_S = "20" # nothing that ends comes near it, also on a busy machine
+HANG_TIMEOUT_S = "3" # of faults whose name has "hang" in it
 COSTLY_LEVEL = 4 # checks of this level and above run alone for a fault of theirs
 
 
@@ -35,8 +36,9 @@ def levels_of(tool):
 
 
 def findings(tool, image, folder, arguments):
+    timeout = HANG_TIMEOUT_S if "hang" in image.fault else TIMEOUT_S
     done = subprocess.run(
-        [tool, os.path.join(folder, image.file_name), "--format", "json", "--timeout", TIMEOUT_S] +
+        [tool, os.path.join(folder, image.file_name), "--format", "json", "--timeout", timeout] +
         arguments, stdout=subprocess.PIPE, text=True, check=False, cwd=folder,
         env={**os.environ, **image.environment})
     report = json.loads(done.stdout)

@@ -20,6 +20,7 @@ def make(plugin, fault, folder):
     """A copy with the fault in it, as an Image; its path is FOLDER/file_name."""
     with open(plugin, "rb") as file:
         image = elf_faults.Image(file.read())
+    image.fault = fault
     if fault in elf_faults.FAULTS:
         elf_faults.FAULTS[fault](image)
     elif fault != "none":
