@@ -91,7 +91,8 @@ mbr_status mbr_authority_create(mbr_governor *governor, const mbr_authority_opti
 mbr_status mbr_authority_destroy(mbr_authority *authority, mbr_error *error);
 uint64_t mbr_authority_id(const mbr_authority *authority);
 
-/* Sets the limit. Lowering revokes nothing: new claims are refused until claimed is below it.
+/* Sets the limit. Lowering revokes nothing: new claims are refused until claimed is below it. Ends
+ * what note_exhausted began.
  * *over_bytes is what is claimed above the limit in force now. MBR_INVALID_ARGUMENT: UINT64_MAX
  * without a probe; MBR_OUT_OF_RANGE: above 2^63 - 1; both change nothing. */
 mbr_status mbr_authority_set_limit(
@@ -104,7 +105,7 @@ mbr_status mbr_authority_set_limit(
 void mbr_authority_sample(mbr_authority *authority, bool now);
 
 /* A driver said out of memory although the books had room: the limit in force falls to what is
- * claimed, until the next sample. */
+ * claimed, until the next sample, which is not due before MBR_PROBE_INTERVAL_NS, or a new limit. */
 void mbr_authority_note_exhausted(mbr_authority *authority);
 
 /* A plugin's number was refused or clamped. */

@@ -43,6 +43,8 @@ mbr_status mbr_authority_set_limit(
             limit_bytes, authority->name, MBR_BYTES_LIMIT);
     mbr_lock_take(&authority->lock);
     authority->set_limit_bytes = limit_bytes;
+    authority->exhausted_limit_bytes =
+        UINT64_MAX; /* whoever sets it knows better, or learns anew */
     mbr_limit_apply_locked(authority);
     int64_t room = mbr_room_read(authority);
     mbr_lock_drop(&authority->lock);

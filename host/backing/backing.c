@@ -150,6 +150,18 @@ void mbr_backing_remove_user(mbr_backing *backing, mbr_backing_user *user)
     mbr_lock_drop(&backing->lock);
 }
 
+mbr_status mbr_backing_grant(
+    mbr_backing *backing, mbr_holder *holder, uint64_t bytes, mbr_refusal *refusal)
+{
+    if (bytes >= MBR_LARGE_GRANT_BYTES)
+        mbr_authority_sample(backing->authority, false);
+    mbr_status status = mbr_grant(holder, bytes, refusal);
+    if (status == MBR_OK || refusal->reason != MBR_REFUSED_MEASURED)
+        return status;
+    mbr_authority_sample(backing->authority, false);
+    return mbr_grant(holder, bytes, refusal);
+}
+
 mbr_holder *mbr_backing_cache(mbr_backing *backing)
 {
     return backing->cache;

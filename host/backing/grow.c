@@ -283,7 +283,8 @@ static mbr_status take_budget(mbr_growth_run *run)
 {
     const mbr_grow_options *options = run->options;
     uint64_t adopted = run->plan.adopted_owned_bytes;
-    mbr_status status = mbr_grant(options->holder, run->plan.create_bytes, options->refusal);
+    mbr_status status =
+        mbr_backing_grant(run->backing, options->holder, run->plan.create_bytes, options->refusal);
     if (status != MBR_OK)
         return status;
     run->granted_bytes = run->plan.create_bytes;

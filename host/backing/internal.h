@@ -29,7 +29,8 @@
 #define MBR_CACHED_RANGE_LIMIT_COUNT 4096 /* cached ranges, parked ones included */
 #define MBR_POOL_CLASS_LIMIT_COUNT 64     /* distinct extent sizes in the pool */
 #define MBR_BUSY_WAIT_DEFAULT_NS UINT64_C(10000000000)
-#define MBR_SLOT_LIMIT_COUNT (UINT64_C(1) << 24) /* slots of one range */
+#define MBR_LARGE_GRANT_BYTES (UINT64_C(64) << 20) /* from here on the limit is sampled first */
+#define MBR_SLOT_LIMIT_COUNT (UINT64_C(1) << 24)   /* slots of one range */
 
 typedef struct mbr_extent mbr_extent;
 
@@ -169,6 +170,12 @@ mbr_device_state mbr_backing_device_locked(const mbr_backing *backing) MBR_REQUI
 mbr_device_state mbr_backing_device(mbr_backing *backing);
 /* Gives back all that is kept, ranges without extents too. */
 void mbr_backing_empty_cache(mbr_backing *backing);
+
+/* ---- backing.c ------------------------------------------------------------------------------ */
+/* Without the lock: mbr_grant, with the limit sampled first for large amounts and before a refusal
+ * for want of measured bytes, where a sample is due. `refusal` is not NULL. */
+mbr_status mbr_backing_grant(
+    mbr_backing *backing, mbr_holder *holder, uint64_t bytes, mbr_refusal *refusal);
 
 /* ---- extent.c: records, users, payers, the pool. All under the lock.
  * ------------------------------- */

@@ -65,7 +65,7 @@ static mbr_status grant_eager(
     mbr_refusal own = {MBR_SIZED(mbr_refusal)};
     if (refusal == NULL)
         refusal = &own;
-    mbr_status status = mbr_grant(backing->cache, bytes, refusal);
+    mbr_status status = mbr_backing_grant(backing, backing->cache, bytes, refusal);
     if (status != MBR_OK)
         return mbr_fail(error, status,
             "asked for %llu bytes, %llu are available under the limit of %llu; wait for a release, "
@@ -99,6 +99,8 @@ static mbr_status take_eager(mbr_backing *backing, mbr_context *context, uint64_
     mbr_charge(backing->cache, granted);
     mbr_record_committed(backing->cache, answer.owned_bytes - granted);
     mbr_grant_return(backing->cache, most - granted);
+    if (status == MBR_OUT_OF_MEMORY)
+        mbr_authority_note_exhausted(backing->authority);
     if (status != MBR_OK) {
         if (answer.owned_bytes != 0) { /* the residual stays charged, marked */
             mbr_quarantine(backing->cache, answer.owned_bytes);

@@ -59,6 +59,13 @@ struct CountingHeap {
     }
 };
 
+/* Moved by the test. */
+struct HandClock {
+    std::atomic<uint64_t> now_ns{1};
+    mbr_clock clock = {
+        [](void *context) { return static_cast<HandClock *>(context)->now_ns.load(); }, this};
+};
+
 /* Lines whose values are reached when the test says so. */
 struct ManualLine {
     std::atomic<uint64_t> signalled{0}, reached{0};
@@ -160,11 +167,12 @@ struct ManualLine {
 class World
 {
   public:
-    explicit World(
-        uint64_t limit = UINT64_C(64) << 20, uint64_t keep = UINT64_MAX, uint64_t busy_wait_ns = 0);
+    explicit World(uint64_t limit = UINT64_C(64) << 20, uint64_t keep = UINT64_MAX,
+        uint64_t busy_wait_ns = 0, const mbr_probe *probe = nullptr);
     ~World(); /* ends everything; asserts that all books are empty unless `leaks` */
 
     CountingHeap heap;
+    HandClock clock; /* the governor's */
     FakeMechanism fake{kGranule};
     ManualLine line;
     mbr_governor *governor = nullptr;

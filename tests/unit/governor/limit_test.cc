@@ -355,6 +355,21 @@ TEST(Limit_Exhausted, DriverSaidOutOfMemory_NothingGrantedUntilTheNextSample)
     }
 }
 
+TEST(Limit_Exhausted, NewLimit_HoldsAtOnce)
+{
+    World world;
+    mbr_authority *authority = world.Authority(1000);
+    mbr_holder *holder = world.Holder(authority);
+    mbr_authority_note_exhausted(authority);
+    ASSERT_EQ(mbr_grant(holder, 1, nullptr), MBR_OVER_BUDGET);
+    uint64_t over = 77;
+    ASSERT_EQ(mbr_authority_set_limit(authority, 2000, &over, nullptr), MBR_OK);
+    EXPECT_EQ(over, 0u);
+    EXPECT_EQ(mbr_grant(holder, 2000, nullptr), MBR_OK);
+    mbr_grant_return(holder, 2000);
+    End(authority, holder);
+}
+
 TEST(Limit_Exhausted, AlreadyOver_LimitStaysWhereItIs)
 {
     World world;

@@ -156,8 +156,10 @@ class Pair
         uint64_t over = 77;
         mbr_status status = mbr_authority_set_limit(authority, bytes, &over, nullptr);
         Expect(status == MBR_OK, fits, "set_limit");
-        if (fits)
+        if (fits) {
             model.set_limit = bytes;
+            model.exhausted = kNone;
+        }
         uint64_t expected = model.Claimed() > model.Limit() ? model.Claimed() - model.Limit() : 0;
         Expect(over, fits ? expected : 0, "set_limit's over");
     }
