@@ -28,7 +28,6 @@ typedef enum mbr_stage {
 #define MBR_NEEDS_TRANSFER 8u
 #define MBR_NEEDS_HOST_ACCESS 16u  /* MBR_FACT_HOST_ACCESSIBLE */
 #define MBR_NEEDS_READ_ONLY 32u    /* MBR_FACT_READ_ONLY_ENFORCED */
-#define MBR_NEEDS_NOTE_UNLOAD 64u  /* MBR_NOTE_UNLOADABLE; asked by the check itself */
 #define MBR_NEEDS_HOST_ORACLE 128u /* memory that the system's own figures show: host domain */
 #define MBR_NEEDS_FORK_SAFE 256u   /* MBR_FACT_FORK_SAFE */
 

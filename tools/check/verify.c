@@ -147,6 +147,33 @@ static void verify_told(mbr_trial *trial, const mbr_call *call)
             mbr_status_name(call->status), i, bytes[i]);
 }
 
+/* Where an outcome that only tells has its reserved word; 0: it has none. */
+static uint32_t reserved_offset(mbr_slot slot)
+{
+    switch (slot) {
+    case MBR_SLOT_mechanisms:
+        return offsetof(mbr_mechanism_description, reserved_0);
+    case MBR_SLOT_open:
+    case MBR_SLOT_capability:
+    case MBR_SLOT_fact:
+    case MBR_SLOT_stats:
+    case MBR_SLOT_stream_create:
+        return sizeof(uint32_t); /* right behind struct_size */
+    default:
+        return 0;
+    }
+}
+
+static void verify_reserved(mbr_trial *trial, const mbr_call *call)
+{
+    uint32_t at = reserved_offset(call->slot), word;
+    if (at == 0 || call->outcome_bytes < at + sizeof word)
+        return;
+    memcpy(&word, (const unsigned char *)call->outcome + at, sizeof word);
+    MBR_EXPECT(trial, word == 0, "a reserved field of an outcome is zero", "%s wrote 0x%x",
+        mbr_slot_name(call->slot), word);
+}
+
 /* Words that nobody wrote; strings may end before their room does. */
 static void verify_written(mbr_trial *trial, const mbr_call *call)
 {
@@ -179,6 +206,8 @@ void mbr_verify_call(mbr_trial *trial, const mbr_call *call, uint32_t owned)
         return;
     if ((owned & MBR_BREACH_STALE) != 0 && call->outcome_was_poison)
         verify_written(trial, call);
+    if ((owned & MBR_BREACH_RESERVED) != 0)
+        verify_reserved(trial, call);
     if (mbr_slots[call->slot].changes)
         verify_state(trial, call, owned);
     else if ((owned & MBR_BREACH_FIGURES) != 0)
