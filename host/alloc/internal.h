@@ -204,7 +204,9 @@ struct mbr_arena {
     uint64_t slab_bytes, idle_bytes; /* owned by their spans */
     mbr_slab *slabs;                 /* all but detached ones */
     mbr_slab *idle_slabs;
-    mbr_slab *worn; /* idle, with worn blocks: they leave next */
+    uint64_t idle_peak_bytes; /* since a slab last left; what the backing counts */
+    bool idle_rose;           /* since the backing was last told to keep its watermark */
+    mbr_slab *worn;           /* idle, with worn blocks: they leave next */
     mbr_cache *caches;
     uint32_t payer_count; /* places that were ever used */
     mbr_payer *payers[MBR_PAYER_PAGE_COUNT];

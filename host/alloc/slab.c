@@ -89,12 +89,25 @@ static mbr_slab **idle_list(mbr_arena *arena, const mbr_slab *slab)
     return slab->worn_count != 0 ? &arena->worn : &arena->bins[slab->class_index].idle;
 }
 
+/* The backing counts the most that was idle since a slab last left, so that slabs that are used in
+ * turn ask it nothing. */
+static void tell_peak_locked(mbr_arena *arena) MBR_REQUIRES(&arena->lock)
+{
+    mbr_backing_count_idle(
+        arena->backing, (int64_t)arena->idle_bytes - (int64_t)arena->idle_peak_bytes);
+    arena->idle_peak_bytes = arena->idle_bytes;
+}
+
 static void enter_idle_locked(mbr_arena *arena, mbr_slab *slab) MBR_REQUIRES(&arena->lock)
 {
     slab->idle = true;
     DL_PREPEND(*idle_list(arena, slab), slab);
     DL_APPEND2(arena->idle_slabs, slab, idle_prev, idle_next);
     arena->idle_bytes += slab->span.owned_bytes;
+    if (arena->idle_bytes > arena->idle_peak_bytes) {
+        tell_peak_locked(arena);
+        arena->idle_rose = true;
+    }
 }
 
 static void leave_idle_locked(mbr_arena *arena, mbr_slab *slab) MBR_REQUIRES(&arena->lock)
@@ -167,6 +180,9 @@ void mbr_slabs_wear_locked(mbr_arena *arena, mbr_record *block)
 }
 
 /* ---- Slabs come and go */
+/* Nothing leaves the arena, but what the backing keeps may have to: idle bytes rose. */
+static mbr_slab no_slab;
+
 mbr_slab *mbr_slabs_detach_locked(mbr_arena *arena, uint64_t keep_bytes)
 {
     mbr_slab *detached = NULL;
@@ -181,9 +197,13 @@ mbr_slab *mbr_slabs_detach_locked(mbr_arena *arena, uint64_t keep_bytes)
         detached = slab;
     }
     if (detached != NULL) {
-        arena->giving_count++;
+        tell_peak_locked(arena);
         mbr_payers_fold_locked(arena); /* the cache pays for these whole before they are given */
+    } else if (arena->idle_rose) {
+        detached = &no_slab;
     }
+    arena->idle_rose = false;
+    arena->giving_count += detached != NULL;
     return detached;
 }
 
@@ -193,6 +213,9 @@ uint64_t mbr_slabs_give(mbr_arena *arena, mbr_slab *detached)
         return 0;
     mbr_lock_assert_none_held();
     uint64_t given_bytes = 0;
+    if (detached == &no_slab)
+        detached = NULL;
+    mbr_backing *backing = arena->backing;
     while (detached != NULL) {
         mbr_slab *slab = detached;
         detached = slab->idle_next;
@@ -200,8 +223,9 @@ uint64_t mbr_slabs_give(mbr_arena *arena, mbr_slab *detached)
         mbr_heap_release(&arena->heap, slab->bits);
         mbr_table_end_slab(arena->table, slab);
         given_bytes += span.owned_bytes;
-        mbr_backing_give_span(arena->backing, &span);
+        mbr_backing_give_span(backing, &span);
     }
+    mbr_backing_keep_watermark(backing);
     mbr_lock_take(&arena->lock);
     arena->giving_count--;
     mbr_condition_signal_all(&arena->given);

@@ -179,9 +179,13 @@ mbr_authority *mbr_backing_authority(mbr_backing *backing)
 
 void mbr_backing_set_keep(mbr_backing *backing, uint64_t keep_bytes)
 {
-    mbr_lock_take(&backing->lock);
-    backing->keep_bytes = keep_bytes;
-    mbr_lock_drop(&backing->lock);
+    atomic_store_explicit(&backing->keep_bytes, keep_bytes, memory_order_relaxed);
+    mbr_backing_keep_watermark(backing);
+}
+
+void mbr_backing_count_idle(mbr_backing *backing, int64_t by_bytes)
+{
+    atomic_fetch_add_explicit(&backing->idle_bytes, (uint64_t)by_bytes, memory_order_relaxed);
 }
 
 void mbr_backing_read(mbr_backing *backing, mbr_backing_figures *figures)

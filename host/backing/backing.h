@@ -61,6 +61,11 @@ mbr_holder *mbr_backing_cache(mbr_backing *backing);
 mbr_port *mbr_backing_port(mbr_backing *backing);
 mbr_authority *mbr_backing_authority(mbr_backing *backing);
 void mbr_backing_set_keep(mbr_backing *backing, uint64_t keep_bytes);
+/* What slabs over its spans hold idle counts against the backing's watermark:
+ *     pooled + parked <= keep - idle, at rest
+ * Takes no lock and gives nothing; where idle bytes rose, mbr_backing_keep_watermark follows. */
+void mbr_backing_count_idle(mbr_backing *backing, int64_t by_bytes);
+void mbr_backing_keep_watermark(mbr_backing *backing);
 
 /* Gives pooled, then parked extents back to the system, coldest first, until at most keep_bytes are
  * cached. Returns the bytes released. */

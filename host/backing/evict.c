@@ -110,5 +110,7 @@ uint64_t mbr_backing_trim(mbr_backing *backing, uint64_t keep_bytes)
 
 void mbr_backing_keep_watermark(mbr_backing *backing)
 {
-    mbr_backing_trim(backing, backing->keep_bytes);
+    uint64_t keep = atomic_load_explicit(&backing->keep_bytes, memory_order_relaxed);
+    uint64_t idle = atomic_load_explicit(&backing->idle_bytes, memory_order_relaxed);
+    mbr_backing_trim(backing, keep - mbr_min(keep, idle));
 }

@@ -147,7 +147,9 @@ struct mbr_backing {
     mbr_lock lock;
     mbr_condition edited; /* an editor is done, or an attach */
     bool attaching;       /* one attach at a time: the first mapping of a held extent is its own */
-    uint64_t keep_bytes, busy_wait_ns;
+    _Atomic uint64_t keep_bytes;
+    _Atomic uint64_t idle_bytes; /* of slabs above */
+    uint64_t busy_wait_ns;
     mbr_range *live;
     mbr_range *cached; /* coldest first */
     mbr_range *spare;  /* records without addresses */
@@ -240,6 +242,5 @@ mbr_range *mbr_find_parked(
 uint64_t mbr_backing_cached_bytes_locked(const mbr_backing *backing);
 /* mbr_backing_evict, which also takes what is parked in the ranges that `editor` takes from. */
 uint64_t mbr_backing_evict_beside(mbr_backing *backing, uint64_t bytes, const void *editor);
-void mbr_backing_keep_watermark(mbr_backing *backing);
 
 #endif

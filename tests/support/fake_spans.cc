@@ -43,6 +43,7 @@ mbr_backing::mbr_backing(mbr_authority *authority)
 mbr_backing::~mbr_backing()
 {
     Require(spans_.empty(), "a span was never given back");
+    Require(idle_bytes == 0, "idle bytes without a span");
     mbr_backing_evict(this, UINT64_MAX);
     mbr_error error = {};
     error.struct_size = sizeof(error);
@@ -171,6 +172,16 @@ mbr_port *mbr_backing_port(mbr_backing *backing)
 const mbr_mechanism *mbr_port_mechanism(const mbr_port *port)
 {
     return &port->mechanism;
+}
+
+void mbr_backing_count_idle(mbr_backing *backing, int64_t by_bytes)
+{
+    backing->idle_bytes += by_bytes;
+}
+
+void mbr_backing_keep_watermark(mbr_backing *)
+{
+    mbr_lock_assert_none_held();
 }
 
 uint64_t mbr_backing_evict(mbr_backing *backing, uint64_t bytes)

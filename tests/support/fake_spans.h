@@ -44,6 +44,7 @@ struct mbr_backing {
 
     /* What happened. */
     std::atomic<uint64_t> take_count{0}, give_count{0}, evict_count{0};
+    std::atomic<int64_t> idle_bytes{0};       /* of slabs, as the arenas count */
     std::atomic<uint64_t> evictable_bytes{0}; /* of the cache, that evict gives back */
     std::vector<uint64_t> asked_bytes;        /* of takes that were given */
     uint64_t span_bytes() const;

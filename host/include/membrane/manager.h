@@ -162,7 +162,8 @@ typedef struct mbr_bind_request {
     mbr_mechanism_handle mechanism;
     mbr_ep_handle ep;
     mbr_authority_handle authority;
-    uint64_t cache_keep_bytes; /* watermark: cached bytes above it go back to the system on release.
+    uint64_t cache_keep_bytes; /* watermark: cached bytes above it (pooled and parked extents, idle
+                                * slabs; threads' own blocks beside them) go back on release.
                                 * UINT64_MAX: keep all that the limit leaves room for */
 } mbr_bind_request;
 

@@ -141,6 +141,65 @@ TEST(ArenaWhole, Pairs_InTheSteadyState_CallNoSlot)
     EXPECT_EQ(calls, whole.fake.all_calls());
 }
 
+// The bytes that arena and backing keep, which one watermark bounds.
+uint64_t Kept(Whole *whole)
+{
+    mbr_arena_figures figures;
+    mbr_arena_read(whole->arena, &figures);
+    return figures.idle_bytes + whole->kept().pooled_bytes + whole->kept().parked_bytes;
+}
+
+TEST(ArenaWhole, Watermark_HoldsOverIdleSlabsAndWhatTheBackingKeeps)
+{
+    constexpr uint64_t kKeep = 32 * kMiB;
+    Whole whole(256 * kMiB, kKeep);
+    auto park = [&](uint64_t bytes) {
+        mbr_range *range = whole.reserve(bytes, {kMiB, kMiB, 0});
+        ASSERT_EQ(MBR_OK, whole.grow(range, 0, bytes));
+        ASSERT_EQ(MBR_OK, whole.end(range));
+    };
+    auto idle = [&](bool now) { // three slabs of 16 MiB and one of 20
+        std::vector<mbr_allocation_handle> handles(25);
+        for (size_t i = 0; i < handles.size(); i++)
+            ASSERT_EQ(MBR_OK, whole.Alloc(i == 24 ? 20 * kMiB : 2 * kMiB, &handles[i]));
+        for (mbr_allocation_handle handle : handles)
+            ASSERT_EQ(MBR_OK, whole.Free(handle, now));
+        whole.Settle();
+    };
+    park(40 * kMiB);
+    EXPECT_EQ(kKeep, whole.kept().parked_bytes);
+    for (bool now : {true, false, true, false}) {
+        idle(now);
+        EXPECT_LE(Kept(&whole), kKeep) << now;
+        mbr_arena_trim(whole.arena, UINT64_MAX); // the thread's blocks make their slabs idle
+        EXPECT_LE(Kept(&whole), kKeep) << now;
+        EXPECT_GE(Kept(&whole), kKeep / 2) << "and is used";
+        park(40 * kMiB);
+        EXPECT_LE(Kept(&whole), kKeep) << now;
+        EXPECT_TRUE(whole.Agree());
+    }
+    mbr_arena_trim(whole.arena, 0);
+    park(40 * kMiB);
+    EXPECT_EQ(kKeep, whole.kept().parked_bytes) << "what no slab takes is the backing's again";
+}
+
+TEST(ArenaWhole, Watermark_ThatHoldsABatchOfBlocks_CallsNoSlotInTheSteadyState)
+{
+    Whole whole(512 * kMiB, 200 * kMiB); // 96 blocks are 12 slabs of 16 MiB
+    auto batch = [&] {
+        std::vector<mbr_allocation_handle> handles(96);
+        for (mbr_allocation_handle &handle : handles)
+            ASSERT_EQ(MBR_OK, whole.Alloc(2 * kMiB, &handle));
+        for (mbr_allocation_handle handle : handles)
+            ASSERT_EQ(MBR_OK, whole.Free(handle, true));
+    };
+    batch();
+    uint64_t calls = whole.fake.all_calls();
+    for (int i = 0; i < 5; i++)
+        batch();
+    EXPECT_EQ(calls, whole.fake.all_calls());
+}
+
 TEST(ArenaWhole, Faults_EachSlotAtEachCall_LeaveTheBooksEqual)
 {
     uint64_t met = 0;

@@ -132,6 +132,7 @@ class World
         mbr_arena_options options = {table, backing.get(), &context, group, keep_bytes, &heap.seam};
         mbr_arena *made = nullptr;
         EXPECT_EQ(mbr_arena_create(&options, &made, nullptr), MBR_OK);
+        shared_ = arena != nullptr;
         return made;
     }
 
@@ -237,6 +238,10 @@ class World
             return ::testing::AssertionFailure() << error.text;
         if (mbr_authority_audit(authority, &error) != MBR_OK)
             return ::testing::AssertionFailure() << error.text;
+        if (arena != nullptr && !shared_ &&
+            backing->idle_bytes < static_cast<int64_t>(Figures().idle_bytes))
+            return ::testing::AssertionFailure()
+                << "idle bytes, as the backing was told, " << backing->idle_bytes;
         uint64_t charged = Books(backing->cache).charged_bytes - backing->evictable_bytes;
         uint64_t mapped = Books(backing->cache).mapped_bytes;
         for (mbr_holder *holder : holders_) {
@@ -280,6 +285,7 @@ class World
     mbr_arena *arena = nullptr;
 
   private:
+    bool shared_ = false; // there is or was a second arena over the backing
     std::vector<mbr_holder *> holders_;
     std::vector<mbr_allocation_handle> kept_;
     std::atomic<uint64_t> plain_count_{0}; // every second plain call takes the shortest way

@@ -120,7 +120,17 @@ TEST(Watermark, BytesAboveIt_GoBackToTheSystem)
     world.end(range);
     EXPECT_EQ(4 * kGranule, world.cached());
     EXPECT_EQ(4 * kGranule, world.fake.owned());
-    EXPECT_EQ(4 * kGranule, mbr_backing_trim(world.backing, 0));
+    mbr_backing_set_keep(world.backing, 3 * kGranule);
+    EXPECT_EQ(3 * kGranule, world.cached());
+    for (uint64_t idle : {1, 2, 5}) { /* granules of slabs above */
+        mbr_backing_count_idle(world.backing, static_cast<int64_t>(idle * kGranule));
+        mbr_backing_keep_watermark(world.backing);
+        EXPECT_EQ(idle < 3 ? (3 - idle) * kGranule : 0, world.cached());
+        mbr_backing_count_idle(world.backing, -static_cast<int64_t>(idle * kGranule));
+    }
+    ASSERT_EQ(MBR_OK, world.grow(range = world.reserve(64 * kGranule), 0, 4 * kGranule));
+    world.end(range);
+    EXPECT_EQ(3 * kGranule, mbr_backing_trim(world.backing, 0));
     EXPECT_EQ(0u, world.fake.owned());
     EXPECT_TRUE(world.agree());
 }
