@@ -77,9 +77,10 @@ bool mbr_arena_try_alloc(const mbr_arena *arena, const mbr_holder *holder, uint6
  * streams, or the allocation's own stream if there are none given; at once where it has none.
  *
  * MBR_UNKNOWN_OBJECT: unknown, interior, or released or queued already: exactly one of racing
- * threads succeeds. A failure of mbr_context_defer is returned and the allocation is still live,
- * except MBR_DEVICE_LOST: the free is accepted; the allocation is lost and stays charged, or is
- * released if the end of its context is confirmed. */
+ * threads succeeds. MBR_STALE: none was given, and its own stream is detached. A failure of
+ * mbr_context_defer is returned and the allocation is still live, except MBR_DEVICE_LOST: the free
+ * is accepted; the allocation is lost and stays charged, or is released if the end of its context
+ * is confirmed. */
 mbr_status mbr_alloc_free(mbr_alloc_table *table, mbr_allocation_handle allocation,
     uint64_t address, bool now, const uint64_t *stream_ids, uint32_t stream_count,
     mbr_error *error);

@@ -170,7 +170,7 @@ static uint64_t own_stream(const mbr_alloc_table *table, const mbr_record *recor
 mbr_status mbr_alloc_free(mbr_alloc_table *table, mbr_allocation_handle allocation,
     uint64_t address, bool now, const uint64_t *stream_ids, uint32_t stream_count, mbr_error *error)
 {
-    uint64_t word = 0, own;
+    uint64_t word = 0, own = 0;
     mbr_record *record = find(table, allocation, address, false, &word);
     if (__builtin_expect(record == NULL || mbr_word_state(word) != MBR_ALLOCATION_LIVE, 0))
         return refuse_unknown(allocation, address, error);
@@ -183,10 +183,16 @@ mbr_status mbr_alloc_free(mbr_alloc_table *table, mbr_allocation_handle allocati
     uint32_t next = now ? MBR_ALLOCATION_RELEASED : MBR_ALLOCATION_QUEUED;
     if (!mbr_record_try_move(record, &word, next))
         return refuse_unknown(allocation, address, error);
-    if (!now)
-        return queue(record, word, stream_ids, stream_count, error);
-    release(record, word);
-    return MBR_OK;
+    if (now) {
+        release(record, word);
+        return MBR_OK;
+    }
+    mbr_status status = queue(record, word, stream_ids, stream_count, error);
+    if (status == MBR_UNKNOWN_OBJECT && own != 0) /* nobody can wait for it any more */
+        return mbr_fail(error, MBR_STALE,
+            "the stream that the allocation was made for is detached; name the streams that may "
+            "still touch it, or free it with MBR_FREE_NOW where none does");
+    return status;
 }
 
 /* ---- The confirmed end of a lost context --------------------------------------------------------

@@ -101,7 +101,8 @@ mbr_status mbr_sequence_free_owed(mbr_sequence *sequence, const mbr_stream_handl
         if (group->owed.value == 0)
             continue;
         mbr_free_request request = {MBR_SIZED(mbr_free_request), .allocation = group->owed,
-            .streams = streams, .stream_count = stream_count};
+            .flags = stream_count == 0 ? MBR_FREE_NOW : 0, .streams = streams,
+            .stream_count = stream_count};
         mbr_status status = mbr_free(sequence->kv->manager, &request, error);
         if (status != MBR_OK)
             return status;

@@ -187,7 +187,9 @@ static mbr_status append_past_quiet(
             "%lu tokens and %lu more are above the cache's max_tokens %lu", from, tokens,
             kv->max_tokens);
     if (kv->mode != MBR_KV_GROWING)
-        return mbr_sequence_regrow(sequence, to, refusal, error);
+        return to <= sequence->capacity_tokens /* of 0 tokens: nothing is to be given back */
+            ? MBR_OK
+            : mbr_sequence_regrow(sequence, to, refusal, error);
     for (uint32_t i = 0; i < kv->group_count; i++)
         trim_group(sequence, i, from);
     mbr_status status = mbr_sequence_commit(sequence, from, to, refusal, error);

@@ -239,6 +239,7 @@ static mbr_status release_group(mbr_sequence *sequence, uint32_t index,
         status = mbr_range_release(manager, &request, error);
     } else if (group->allocation.value != 0) {
         mbr_free_request request = {MBR_SIZED(mbr_free_request), .allocation = group->allocation,
+            .flags = stream_count == 0 ? MBR_FREE_NOW : 0, /* no stream has work left: kv.h */
             .streams = streams, .stream_count = stream_count};
         status = mbr_free(manager, &request, error);
     }

@@ -57,7 +57,8 @@ typedef struct mbr_free_request {
 
 /* With streams: released after all work submitted to them so far. Errors: MBR_UNKNOWN_OBJECT
  * (unknown, interior or released already: at most one of racing threads succeeds), MBR_QUEUE_FULL
- * (still live, nothing queued). */
+ * (still live, nothing queued), MBR_STALE (a stream is detached: nobody can wait for it any more.
+ * Name others, or MBR_FREE_NOW where all work is done). */
 MBR_API mbr_status mbr_free(
     mbr_manager *manager, const mbr_free_request *request, mbr_error *error);
 

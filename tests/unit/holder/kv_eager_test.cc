@@ -96,6 +96,41 @@ TEST(EagerKv, Copy_WhileTheStreamIsBusy_OldAndNewAreBothCharged)
     ASSERT_EQ(MBR_OK, world.destroy(&one));
 }
 
+TEST(EagerKv, AppendOfNothing_CostsNothing)
+{
+    KvWorld world(
+        {kTwoGroups, "token-major", 300, 0, 0, MBR_KV_EAGER_COPY}, 64 * kMiB, nullptr, kEager, {});
+    Tracked one;
+    ASSERT_EQ(MBR_OK, world.create(&one, 100)) << world.error.text;
+    auto before = world.read(one);
+    ASSERT_EQ(MBR_OK, world.append(&one, 0)) << world.error.text;
+    auto after = world.read(one);
+    EXPECT_EQ(0, std::memcmp(&before, &after, sizeof(before)));
+    EXPECT_EQ(0u, world.read().copied_bytes);
+    ASSERT_EQ(MBR_OK, world.destroy(&one));
+}
+
+TEST(EagerKv, SequenceWhoseStreamWasDetached_CanStillBeDestroyed)
+{
+    for (uint32_t mode : {MBR_KV_EAGER_WHOLE, MBR_KV_EAGER_COPY}) {
+        KvWorld world({kTwoGroups, "token-major", 300, 0, 0, mode}, 64 * kMiB, nullptr, kEager, {});
+        mbr_native native;
+        Tracked one;
+        world.streams.push_back({0});
+        ASSERT_EQ(MBR_OK, mbr_cpu_stream_create(world.cpu, &native, &world.error));
+        ASSERT_EQ(MBR_OK,
+            mbr_ep_attach_stream(
+                world.manager, world.ep, native, &world.streams.back(), &world.error));
+        ASSERT_EQ(MBR_OK, world.create(&one, 100, nullptr, 0, world.streams.size() - 1));
+        ASSERT_EQ(MBR_OK, mbr_cpu_synchronize(world.cpu, native, kNever, &world.error));
+        ASSERT_EQ(MBR_OK, mbr_ep_detach_stream(world.manager, world.streams.back(), &world.error));
+        ASSERT_EQ(MBR_OK, mbr_cpu_stream_destroy(world.cpu, native, &world.error));
+        world.streams.pop_back();
+        EXPECT_EQ(MBR_OK, world.destroy(&one)) << world.error.text;
+        EXPECT_EQ(0u, world.paid(world.holder).charged_bytes);
+    }
+}
+
 TEST(EagerKv, Growing_WithoutVirtual_IsRefusedWithTheReason)
 {
     HostWorld world(64 * kMiB, nullptr, kEager);
