@@ -399,8 +399,11 @@ static mbr_status attempt(mbr_growth_run *run, mbr_range_grow_result *result, ui
     status = execute(run);
     if (status == MBR_OK) {
         publish(run, result);
-    } else if (status == MBR_OUT_OF_MEMORY && run->residual_bytes == 0 && !run->refused_by_client) {
-        mbr_authority_note_exhausted(run->backing->authority);
+    } else if (MBR_STATUS_CLASS(status) == MBR_CLASS_EXHAUSTED &&
+        status != MBR_OUT_OF_HOST_MEMORY && run->residual_bytes == 0 && !run->refused_by_client) {
+        /* By class (rule 6): whatever is used up, it may work after something is given back. */
+        if (status == MBR_OUT_OF_MEMORY)
+            mbr_authority_note_exhausted(run->backing->authority);
         *short_bytes = create_bytes;
     }
     return status;

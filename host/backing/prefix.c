@@ -309,7 +309,8 @@ static mbr_status map_alias(const mbr_attach *attach, const mbr_keep *keep, mbr_
         mbr_status status = mbr_port_map_shared(backing->port,
             attach->targets[keep->piece]->reservation_id, keep->offset_bytes, keep->extent->id,
             keep->extent->bytes, MBR_ACCESS_READ, answer, attach->error);
-        if (status != MBR_INVALID_ARGUMENT)
+        bool is_unchanged = !answer->quarantined && answer->mapped_bytes == 0;
+        if (MBR_STATUS_CLASS(status) != MBR_CLASS_CALLER || !is_unchanged)
             return status;
     }
     return map_first(attach, keep, answer);

@@ -162,7 +162,8 @@ __attribute__((noinline)) static mbr_status grow(mbr_manager *manager,
         mbr_context_reap(list.context, false);
         status = mbr_backing_grow(list.backing, &options, &whole, error);
     }
-    if (status == MBR_OVER_BUDGET && mbr_context_reap(list.context, true) != 0)
+    if (MBR_STATUS_CLASS(status) == MBR_CLASS_EXHAUSTED &&
+        mbr_context_reap(list.context, true) != 0)
         status = mbr_backing_grow(list.backing, &options, &whole, error);
     release_parts(manager, &list);
     mbr_copy_figures(result, &whole, sizeof(whole));

@@ -77,7 +77,11 @@ mbr_status mbr_slot_wait(
     /* A wait that gives up early would make its caller spin. */
     if (status == MBR_TIMED_OUT && mbr_clock_now(context->clock) < deadline_ns)
         return broken(context);
-    return status;
+    /* Past the deadline every "not now" says the same, also one that is unknown (rule 6). */
+    return MBR_STATUS_CLASS(status) == MBR_CLASS_RETRY &&
+            mbr_clock_now(context->clock) >= deadline_ns
+        ? MBR_TIMED_OUT
+        : status;
 }
 
 mbr_status mbr_slot_fill(mbr_context *context, mbr_native native, uint64_t address, uint8_t value,
