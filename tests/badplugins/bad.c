@@ -77,6 +77,8 @@ static void install(void)
     bad_install_opn();
     bad_install_alc();
     bad_install_alc_release();
+    bad_install_vir();
+    bad_install_shr();
     bad_guard(); /* behind it: what is about tables and not about calls */
     bad_install_hostile();
     bad_install_neg();

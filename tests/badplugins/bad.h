@@ -42,5 +42,7 @@ void bad_install_vtb(void);
 void bad_install_opn(void);
 void bad_install_alc(void);
 void bad_install_alc_release(void);
+void bad_install_vir(void);
+void bad_install_shr(void);
 
 #endif

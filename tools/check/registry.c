@@ -5,6 +5,8 @@
 
 extern const mbr_group mbr_group_lnk, mbr_group_lod, mbr_group_neg, mbr_group_opn, mbr_group_vtb,
     mbr_group_alc, mbr_group_alc_books, mbr_group_alc_ids;
+extern const mbr_group mbr_group_vir_reserve, mbr_group_vir_extent, mbr_group_vir_map;
+extern const mbr_group mbr_group_vir_protect, mbr_group_vir_unmap, mbr_group_shr;
 
 const mbr_group *const mbr_groups[] = {
     &mbr_group_lnk,
@@ -15,6 +17,12 @@ const mbr_group *const mbr_groups[] = {
     &mbr_group_alc,
     &mbr_group_alc_books,
     &mbr_group_alc_ids,
+    &mbr_group_vir_reserve,
+    &mbr_group_vir_extent,
+    &mbr_group_vir_map,
+    &mbr_group_vir_protect,
+    &mbr_group_vir_unmap,
+    &mbr_group_shr,
 };
 
 const uint32_t mbr_group_count = sizeof mbr_groups / sizeof mbr_groups[0];
