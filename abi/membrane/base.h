@@ -16,9 +16,9 @@
  *   - A slot sets its outcome on entry to "nothing happened" and again when something did.
  *   - A slot neither throws, longjmps, exits, prints, forks nor changes signal handlers, locale,
  *     directory, environment, floating-point mode or any driver's current device or context.
- *   - Arguments are not kept after the call. The host gives every object a 64-bit id that rises and
- *     is never used again; a slot refuses ids that are unknown, released, foreign or doubled with
- *     MBR_UNKNOWN_OBJECT or MBR_ALREADY_EXISTS, without side effect.
+ *   - Arguments are not kept after the call. The host gives every object a 64-bit id above 0 that
+ *     rises and is never used again; a slot refuses ids that are unknown, released, foreign or
+ *     doubled with MBR_UNKNOWN_OBJECT or MBR_ALREADY_EXISTS, without side effect.
  *   - Reservations and allocations of a granule and more never overlap others that are out, of any
  *     instance of the process. The host withholds for good what breaks this (rule 24).
  *   - Size 0 is MBR_INVALID_ARGUMENT. Arithmetic on sizes is checked: MBR_OVERFLOW.
