@@ -62,7 +62,7 @@ SHARE(share_counts_as_owned)
 BAD_SLOT(stats_with_sharers, mbr_stats_request, mbr_mechanism_stats)
 {
     mbr_status status = bad_good->allocator.stats(instance, request, outcome, error);
-    if (status == MBR_OK && BAD_IS_WHOLE(outcome))
+    if (status == MBR_OK)
         outcome->owned_bytes += more_owned;
     return status;
 }
@@ -110,9 +110,6 @@ static void install_memory(void)
 static uint32_t look_before(
     mbr_instance *instance, const mbr_unmap_request *request, mbr_query_outcome *seen)
 {
-    *seen = (mbr_query_outcome){0};
-    if (!BAD_IS_WHOLE(request))
-        return 0;
     *seen = bad_look(instance, request->reservation_id, request->offset_bytes);
     return seen->extent_id == 0 ? 0 : bad_extent(instance, seen->extent_id)->extent.mapping_count;
 }
@@ -185,7 +182,7 @@ BAD_SLOT(destroy_keeps_shared, mbr_extent_destroy_request, mbr_outcome)
 BAD_SLOT(report_without_sharers, mbr_report_request, mbr_report)
 {
     mbr_status status = bad_good->plugin.report(instance, request, outcome, error);
-    if (status == MBR_OK && BAD_IS_WHOLE(outcome) && outcome->mapping_count > outcome->extent_count)
+    if (status == MBR_OK && outcome->mapping_count > outcome->extent_count)
         outcome->mapping_count = outcome->extent_count;
     return status;
 }
@@ -270,8 +267,7 @@ SHARE(share_tolerant)
 {
     mbr_error own = {MBR_SIZED(mbr_error)};
     mbr_status status = bad_good->shared.map_shared(instance, request, outcome, &own);
-    if (status == tolerated && BAD_IS_WHOLE(request) && BAD_IS_WHOLE(outcome) &&
-        (is_tolerated == NULL || is_tolerated(instance, request))) {
+    if (status == tolerated && (is_tolerated == NULL || is_tolerated(instance, request))) {
         outcome->state = MBR_STATE_DONE;
         return MBR_OK;
     }
@@ -312,8 +308,8 @@ static bool is_access_4(mbr_instance *instance, const mbr_map_shared_request *re
 SHARE(share_stays_mapped)
 {
     mbr_status status = GOOD_SHARE();
-    if (status != MBR_INVALID_ARGUMENT || !BAD_IS_WHOLE(request) || request->access_count != 1 ||
-        request->access == NULL || request->access[0].access != 2)
+    if (status != MBR_INVALID_ARGUMENT || request->access_count != 1 || request->access == NULL ||
+        request->access[0].access != 2)
         return status;
     const mbr_access list = {request->access[0].device_index, MBR_ACCESS_READ};
     mbr_map_shared_request other = *request;

@@ -70,7 +70,7 @@ static mbr_status tolerated;
     {                                                                                              \
         mbr_error own = {MBR_SIZED(mbr_error)};                                                    \
         mbr_status status = bad_good->virtual_.slot(instance, request, outcome, &own);             \
-        bool is_case = status == tolerated && BAD_IS_WHOLE(request) && BAD_IS_WHOLE(outcome);      \
+        bool is_case = status == tolerated;                                                        \
         request_type mended;                                                                       \
         if (is_case)                                                                               \
             mended = *request;                                                                     \
@@ -169,7 +169,7 @@ static uint64_t unreserved_id, destroyed_id; /* the last ones */
 BAD_SLOT(unreserve_and_remember, mbr_unreserve_request, mbr_outcome)
 {
     mbr_status status = tolerant_unreserve(instance, request, outcome, error);
-    if (status == MBR_OK && BAD_IS_WHOLE(request))
+    if (status == MBR_OK)
         unreserved_id = request->reservation_id;
     return status;
 }
@@ -177,7 +177,7 @@ BAD_SLOT(unreserve_and_remember, mbr_unreserve_request, mbr_outcome)
 BAD_SLOT(destroy_and_remember, mbr_extent_destroy_request, mbr_outcome)
 {
     mbr_status status = tolerant_extent_destroy(instance, request, outcome, error);
-    if (status == MBR_OK && BAD_IS_WHOLE(request))
+    if (status == MBR_OK)
         destroyed_id = request->extent_id;
     return status;
 }

@@ -12,9 +12,6 @@
         outcome_type *outcome, mbr_error *error)
 #define GOOD(slot) bad_good->virtual_.slot(instance, request, outcome, error)
 
-/* Structs that the fault may look into: checks also pass NULL and short ones. */
-#define BAD_IS_WHOLE(sized) ((sized) != NULL && (sized)->struct_size >= sizeof *(sized))
-
 struct mbr_host_extent *bad_extent(mbr_instance *instance, uint64_t id); /* NULL: none */
 struct mbr_reservation *bad_reservation(mbr_instance *instance, uint64_t id);
 

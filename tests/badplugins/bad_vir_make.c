@@ -25,7 +25,7 @@ BAD_SLOT(reserve_off_granule, mbr_reserve_request, mbr_outcome)
 
 BAD_SLOT(reserve_ignores_alignment, mbr_reserve_request, mbr_outcome)
 {
-    if (!BAD_IS_WHOLE(request) || request->align_bytes < 64 * MIB)
+    if (request->align_bytes < 64 * MIB)
         return GOOD(reserve);
     mbr_reserve_request other = *request;
     other.align_bytes = 0;
@@ -219,7 +219,7 @@ BAD_SLOT(destroy_over_reports, mbr_extent_destroy_request, mbr_outcome)
 
 BAD_SLOT(create_wants_more_budget, mbr_extent_create_request, mbr_outcome)
 {
-    if (!BAD_IS_WHOLE(request) || request->max_owned_bytes != request->bytes)
+    if (request->max_owned_bytes != request->bytes)
         return GOOD(extent_create);
     mbr_extent_create_request other = *request;
     other.max_owned_bytes--;
@@ -254,7 +254,7 @@ BAD_SLOT(create_is_stale, mbr_extent_create_request, mbr_outcome)
 
 BAD_SLOT(create_refuses_optional, mbr_extent_create_request, mbr_outcome)
 {
-    if (!BAD_IS_WHOLE(request) || request->flags < 0x40000)
+    if (request->flags < 0x40000)
         return GOOD(extent_create);
     mbr_extent_create_request other = *request;
     other.flags = 0x4000;
@@ -264,7 +264,7 @@ BAD_SLOT(create_refuses_optional, mbr_extent_create_request, mbr_outcome)
 BAD_SLOT(create_grants_all, mbr_extent_create_request, mbr_outcome)
 {
     mbr_status status = GOOD(extent_create);
-    if (status == MBR_OK && BAD_IS_WHOLE(outcome))
+    if (status == MBR_OK)
         outcome->granted_flags = request->flags;
     return status;
 }
@@ -342,7 +342,7 @@ static mbr_status refuse_map(
 
 BAD_SLOT(map_wants_two_granules, mbr_map_request, mbr_outcome)
 {
-    bool is_odd = BAD_IS_WHOLE(request) && instance != NULL &&
+    bool is_odd = instance != NULL &&
         request->offset_bytes % granules(instance, 2) == granules(instance, 1) &&
         request->offset_bytes > granules(instance, 32);
     return is_odd ? refuse_map(instance, request, outcome, error) : GOOD(map);
@@ -350,7 +350,7 @@ BAD_SLOT(map_wants_two_granules, mbr_map_request, mbr_outcome)
 
 BAD_SLOT(map_refuses_optional, mbr_map_request, mbr_outcome)
 {
-    if (!BAD_IS_WHOLE(request) || request->flags < 0x10000)
+    if (request->flags < 0x10000)
         return GOOD(map);
     mbr_map_request other = *request;
     other.flags = 0x4000;
@@ -359,7 +359,7 @@ BAD_SLOT(map_refuses_optional, mbr_map_request, mbr_outcome)
 
 BAD_SLOT(map_refuses_exact_hole, mbr_map_request, mbr_outcome)
 {
-    if (!BAD_IS_WHOLE(request) || instance == NULL)
+    if (instance == NULL)
         return GOOD(map);
     mbr_query_outcome hole = bad_look(instance, request->reservation_id, request->offset_bytes);
     bool is_case = hole.extent_id == 0 && hole.bytes == granules(instance, 2) &&

@@ -115,8 +115,8 @@ BAD_SLOT(protect_spills, mbr_protect_request, mbr_outcome)
 BAD_SLOT(protect_does_half, mbr_protect_request, mbr_outcome)
 {
     mbr_status status = GOOD(protect);
-    if (status == MBR_OK || !BAD_IS_WHOLE(request) || request->access_count != 1 ||
-        request->access == NULL || request->access[0].access != MBR_ACCESS_NONE)
+    if (status == MBR_OK || request->access_count != 1 || request->access == NULL ||
+        request->access[0].access != MBR_ACCESS_NONE)
         return status;
     mbr_query_outcome first = bad_look(instance, request->reservation_id, request->offset_bytes);
     if (first.extent_id != 0 && first.bytes < request->bytes)
@@ -158,9 +158,7 @@ BAD_SLOT(unmap_under_reports, mbr_unmap_request, mbr_outcome)
 /* On the books only. */
 BAD_SLOT(noop_unmap, mbr_unmap_request, mbr_outcome)
 {
-    mbr_query_outcome seen = {0};
-    if (BAD_IS_WHOLE(request))
-        seen = bad_look(instance, request->reservation_id, request->offset_bytes);
+    mbr_query_outcome seen = bad_look(instance, request->reservation_id, request->offset_bytes);
     mbr_status status = GOOD(unmap);
     if (status == MBR_OK && request->bytes == granules(instance, 14))
         bad_alias(instance,
@@ -173,9 +171,7 @@ BAD_SLOT(noop_unmap, mbr_unmap_request, mbr_outcome)
 
 BAD_SLOT(unmap_takes_neighbour, mbr_unmap_request, mbr_outcome)
 {
-    mbr_query_outcome seen = {0};
-    if (BAD_IS_WHOLE(request))
-        seen = bad_look(instance, request->reservation_id, request->offset_bytes);
+    mbr_query_outcome seen = bad_look(instance, request->reservation_id, request->offset_bytes);
     mbr_status status = GOOD(unmap);
     if (status != MBR_OK || request->bytes != granules(instance, 3))
         return status;
@@ -189,8 +185,6 @@ BAD_SLOT(unmap_takes_neighbour, mbr_unmap_request, mbr_outcome)
 /* Whether the range has more than one mapping. */
 static bool is_span(mbr_instance *instance, const mbr_unmap_request *request, uint64_t *first_bytes)
 {
-    if (!BAD_IS_WHOLE(request))
-        return false;
     mbr_query_outcome first = bad_look(instance, request->reservation_id, request->offset_bytes);
     *first_bytes = first.bytes;
     return first.extent_id != 0 && first.bytes < request->bytes &&
@@ -274,9 +268,7 @@ static uint64_t ghost_reservation_id;
 
 BAD_SLOT(unmap_leaves_ghost, mbr_unmap_request, mbr_outcome)
 {
-    mbr_query_outcome seen = {0};
-    if (BAD_IS_WHOLE(request))
-        seen = bad_look(instance, request->reservation_id, request->offset_bytes);
+    mbr_query_outcome seen = bad_look(instance, request->reservation_id, request->offset_bytes);
     mbr_status status = GOOD(unmap);
     if (status == MBR_OK && request->bytes == granules(instance, 2) &&
         request->offset_bytes == granules(instance, 1)) {
@@ -332,7 +324,7 @@ static uint64_t made_bytes;                 /* of the last extent */
 BAD_SLOT(stats_with_more, mbr_stats_request, mbr_mechanism_stats)
 {
     mbr_status status = bad_good->allocator.stats(instance, request, outcome, error);
-    if (status == MBR_OK && BAD_IS_WHOLE(outcome)) {
+    if (status == MBR_OK) {
         outcome->reserved_bytes += more_reserved;
         outcome->mapped_bytes += more_mapped;
     }
@@ -342,8 +334,7 @@ BAD_SLOT(stats_with_more, mbr_stats_request, mbr_mechanism_stats)
 BAD_SLOT(stats_of_mapped_only, mbr_stats_request, mbr_mechanism_stats)
 {
     mbr_status status = bad_good->allocator.stats(instance, request, outcome, error);
-    if (status == MBR_OK && BAD_IS_WHOLE(outcome) && outcome->mapped_bytes == 0 &&
-        made_bytes == granules(instance, 3))
+    if (status == MBR_OK && outcome->mapped_bytes == 0 && made_bytes == granules(instance, 3))
         outcome->owned_bytes = 0;
     return status;
 }
