@@ -187,7 +187,8 @@ static bool needs_fill(const mbr_growth_run *run, const mbr_plan_item *item)
     if (extent->content == MBR_CONTENT_ZERO)
         return false;
     return (run->options->flags & MBR_GROW_ZEROED) != 0 ||
-        extent->isolation_group != item->range->isolation_group;
+        extent->isolation_group != item->range->isolation_group ||
+        (extent->content == MBR_CONTENT_UNDEFINED && run->backing->has_groups);
 }
 
 static mbr_status fill_item(mbr_growth_run *run, mbr_plan_item *item)
@@ -332,10 +333,11 @@ static void publish(mbr_growth_run *run, mbr_range_grow_result *result)
     mbr_backing *backing = run->backing;
     mbr_plan *plan = &run->plan;
     uint64_t mapped = 0;
-    bool zero = plan->item_count != 0;
+    bool zero = plan->item_count != 0, undefined = false;
     mbr_lock_take(&backing->lock);
     for (uint64_t i = 0; i < plan->item_count; i++) {
         zero = zero && plan->items[i].extent->content == MBR_CONTENT_ZERO;
+        undefined |= plan->items[i].extent->content == MBR_CONTENT_UNDEFINED;
         mapped += plan->items[i].source == MBR_SOURCE_PARKED ? 0 : plan->items[i].bytes;
         publish_item_locked(run, &plan->items[i]);
         plan->items[i].extent->content = MBR_CONTENT_STALE; /* of its next life */
@@ -347,7 +349,9 @@ static void publish(mbr_growth_run *run, mbr_range_grow_result *result)
     if (plan->parked_bytes != 0 && run->options->holder != backing->cache)
         mbr_mapped_transfer(backing->cache, run->options->holder, plan->parked_bytes);
     mbr_grant_return(run->options->holder, run->granted_bytes);
-    result->content = zero ? MBR_CONTENT_ZERO : MBR_CONTENT_STALE;
+    result->content = zero ? MBR_CONTENT_ZERO
+        : undefined        ? MBR_CONTENT_UNDEFINED
+                           : MBR_CONTENT_STALE;
     result->created_bytes = plan->create_bytes;
     result->pooled_bytes = plan->pool_bytes;
     result->parked_bytes = plan->parked_bytes;

@@ -308,6 +308,14 @@ static mbr_status reserve_new(
     return MBR_OK;
 }
 
+void mbr_backing_serve_group_locked(mbr_backing *backing, uint32_t isolation_group)
+{
+    if (!backing->has_group)
+        backing->first_group = isolation_group;
+    backing->has_group = true;
+    backing->has_groups |= isolation_group != backing->first_group;
+}
+
 mbr_status mbr_backing_reserve(
     mbr_backing *backing, const mbr_range_options *options, mbr_range **range, mbr_error *error)
 {
@@ -327,6 +335,7 @@ mbr_status mbr_backing_reserve(
         return status;
 
     mbr_lock_take(&backing->lock);
+    mbr_backing_serve_group_locked(backing, options->isolation_group);
     mbr_range *found = find_cached(backing, &wanted, (options->flags & MBR_RANGE_UNPARKED) != 0);
     if (found != NULL)
         mbr_range_uncache(found);

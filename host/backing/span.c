@@ -93,8 +93,13 @@ static mbr_status take_eager(mbr_backing *backing, mbr_context *context, uint64_
     status = grant_eager(backing, most, refusal, error);
     if (status != MBR_OK)
         goto free_record;
+    mbr_lock_take(&backing->lock);
+    mbr_backing_serve_group_locked(backing, span->isolation_group);
+    bool zeroed = backing->has_groups && backing->mechanism->fresh_content != MBR_CONTENT_ZERO;
+    mbr_lock_drop(&backing->lock);
     mbr_answer answer;
-    status = mbr_port_allocate(backing->port, span->bytes, align_bytes, most, 0, &answer, error);
+    status = mbr_port_allocate(backing->port, span->bytes, align_bytes, most,
+        zeroed ? MBR_ALLOCATE_ZEROED : 0, &answer, error);
     uint64_t granted = mbr_min(answer.owned_bytes, most);
     mbr_charge(backing->cache, granted);
     mbr_record_committed(backing->cache, answer.owned_bytes - granted);

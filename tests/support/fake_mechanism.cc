@@ -103,7 +103,7 @@ struct FakeSlots {
         uint64_t owned = request->bytes + static_cast<uint64_t>(fake->owned_skew);
         fake->extents_[request->extent_id] = {request->bytes, owned};
         outcome->state = MBR_STATE_DONE;
-        outcome->content = MBR_CONTENT_ZERO;
+        outcome->content = fake->fresh_content;
         outcome->newly_owned_bytes =
             fake->owned_lie != FakeMechanism::kTruth ? fake->owned_lie : owned;
         return MBR_OK;

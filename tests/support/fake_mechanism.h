@@ -57,7 +57,8 @@ class FakeMechanism
 
     mbr_mechanism mechanism; /* as the loader would have opened it */
     std::vector<Fault> faults;
-    int64_t owned_skew = 0; /* of each extent: what it owns beyond its size */
+    uint32_t fresh_content = MBR_CONTENT_ZERO; /* of new extents */
+    int64_t owned_skew = 0;                    /* of each extent: what it owns beyond its size */
     static constexpr uint64_t kTruth = 1;
     uint64_t owned_lie = kTruth;     /* what it says that a new extent owns */
     uint64_t address_lie = 0;        /* what the next reserve or allocate answers instead; once */

@@ -302,6 +302,35 @@ TEST(Grow, ChangedIsolationGroup_IsNeverAdoptedInPlace)
     world.end(second);
 }
 
+TEST(Grow, FreshMemoryThatIsNotZero_IsFilledOnceThereAreTwoGroups)
+{
+    World world;
+    world.fake.fresh_content = MBR_CONTENT_UNDEFINED;
+    mbr_range_grow_result result = {};
+    result.struct_size = sizeof(result);
+    mbr_range *first = world.reserve(64 * kGranule, {kGranule, kGranule, 0}, 0, 7);
+    ASSERT_EQ(MBR_OK, world.grow(first, 0, 4 * kGranule, &result));
+    EXPECT_EQ(static_cast<uint32_t>(MBR_CONTENT_UNDEFINED), result.content);
+    mbr_range *again = world.reserve(32 * kGranule, {kGranule, kGranule, 0}, 0, 7);
+    EXPECT_EQ(MBR_OK, world.grow(again, 0, kGranule)) << "one group has nothing to fear";
+    mbr_range *second = world.reserve(64 * kGranule, {kGranule, kGranule, 0}, 0, 8);
+    /* It would have to be filled, and there is neither stream nor host access. */
+    EXPECT_EQ(MBR_INVALID_ARGUMENT, world.grow(second, 0, kGranule));
+    mbr_range_part part = {second, 0, 0, 2 * kGranule};
+    mbr_grow_options options = {};
+    options.holder = world.kv;
+    options.stream_id = world.stream;
+    options.parts = &part;
+    options.part_count = 1;
+    uint64_t fills = world.line.fill_count;
+    EXPECT_EQ(MBR_OK, mbr_backing_grow(world.backing, &options, &result, nullptr));
+    EXPECT_EQ(fills + 2, world.line.fill_count);
+    EXPECT_EQ(static_cast<uint32_t>(MBR_CONTENT_ZERO), result.content);
+    EXPECT_TRUE(world.agree());
+    for (mbr_range *range : {first, again, second})
+        world.end(range);
+}
+
 /* ---- Every fallible call fails once
  * -------------------------------------------------------------------- */
 
