@@ -67,6 +67,16 @@ BAD_SLOT(reserve_repeats, mbr_reserve_request, mbr_outcome)
     return status;
 }
 
+/* Half of a larger range is anybody's again. */
+BAD_SLOT(reserve_leaves_hole, mbr_reserve_request, mbr_outcome)
+{
+    mbr_status status = GOOD(reserve);
+    if (status == MBR_OK && request->bytes == granules(instance, 40))
+        (void)munmap(
+            (void *)(uintptr_t)(outcome->address + request->bytes / 2), request->bytes / 2);
+    return status;
+}
+
 static mbr_instance *first_instance;
 
 BAD_SLOT(reserve_in_first, mbr_reserve_request, mbr_outcome)
@@ -137,6 +147,8 @@ static void install_reserve(void)
         bad.virtual_.reserve = reserve_overlaps;
     if (bad_is("reservations_repeat_in_instances"))
         bad.virtual_.reserve = reserve_repeats;
+    if (bad_is("reserve_leaves_hole"))
+        bad.virtual_.reserve = reserve_leaves_hole;
     if (bad_is("foreign_reservation_accepted")) {
         bad.virtual_.reserve = reserve_in_first;
         bad.virtual_.query = query_anywhere;
@@ -269,6 +281,23 @@ BAD_SLOT(create_grants_all, mbr_extent_create_request, mbr_outcome)
     return status;
 }
 
+/* Says that it refuses what it has not, and does not. */
+BAD_SLOT(fact_says_refuse, mbr_fact_request, mbr_fact_outcome)
+{
+    mbr_status status = bad_good->allocator.fact(instance, request, outcome, error);
+    if (status == MBR_OK && request->fact == MBR_FACT_PAST_PHYSICAL_SIZE)
+        outcome->value = MBR_PAST_REFUSE;
+    return status;
+}
+
+BAD_SLOT(create_past_capacity, mbr_extent_create_request, mbr_outcome)
+{
+    mbr_extent_create_request other = *request;
+    if (request->bytes > instance->total_bytes && request->bytes < 4 * instance->total_bytes)
+        other.bytes = granules(instance, 1);
+    return bad_good->virtual_.extent_create(instance, &other, outcome, error);
+}
+
 /* The first extents of six granules; destroying one reaches a page too far. */
 static struct {
     uint64_t id, end;
@@ -322,6 +351,10 @@ static void install_extent(void)
         bad.virtual_.extent_create = create_refuses_optional;
     if (bad_is("unknown_flag_granted"))
         bad.virtual_.extent_create = create_grants_all;
+    if (bad_is("past_capacity_granted")) {
+        bad.allocator.fact = fact_says_refuse;
+        bad.virtual_.extent_create = create_past_capacity;
+    }
     if (bad_is("destroy_clips_neighbour")) {
         bad.virtual_.extent_create = create_six;
         bad.virtual_.extent_destroy = destroy_clips_neighbour;
@@ -387,6 +420,19 @@ BAD_SLOT(map_gives_access, mbr_map_request, mbr_outcome)
     return status;
 }
 
+/* Beyond 16 MiB it begins again. */
+BAD_SLOT(map_cuts_large, mbr_map_request, mbr_outcome)
+{
+    mbr_status status = GOOD(map);
+    if (status == MBR_OK && outcome->newly_mapped_bytes >= 20 * MIB)
+        bad_alias(instance,
+            bad_reservation(instance, request->reservation_id)->object.address +
+                request->offset_bytes + 16 * MIB,
+            outcome->newly_mapped_bytes - 16 * MIB,
+            bad_extent(instance, request->extent_id)->part.start, PROT_NONE);
+    return status;
+}
+
 /* Contents belong to the reservation, so that another one begins with an empty extent. */
 BAD_SLOT(map_loses_contents, mbr_map_request, mbr_outcome)
 {
@@ -429,6 +475,8 @@ static void install_map(void)
         bad.virtual_.map = map_refuses_exact_hole;
     if (bad_is("map_reports_half"))
         bad.virtual_.map = map_reports_half;
+    if (bad_is("large_extent_cut"))
+        bad.virtual_.map = map_cuts_large;
     if (bad_is("map_gives_access"))
         bad.virtual_.map = map_gives_access;
     if (bad_is("contents_lost_on_remap"))

@@ -169,6 +169,17 @@ BAD_SLOT(noop_unmap, mbr_unmap_request, mbr_outcome)
     return status;
 }
 
+BAD_SLOT(unmap_gives_addresses, mbr_unmap_request, mbr_outcome)
+{
+    mbr_status status = GOOD(unmap);
+    if (status == MBR_OK && request->bytes == granules(instance, 11))
+        (void)munmap(
+            (void *)(uintptr_t)(bad_reservation(instance, request->reservation_id)->object.address +
+                request->offset_bytes),
+            request->bytes);
+    return status;
+}
+
 BAD_SLOT(unmap_takes_neighbour, mbr_unmap_request, mbr_outcome)
 {
     mbr_query_outcome seen = bad_look(instance, request->reservation_id, request->offset_bytes);
@@ -222,6 +233,8 @@ static void install_unmap(void)
         bad.virtual_.unmap = unmap_under_reports;
     if (bad_is("noop_unmap"))
         bad.virtual_.unmap = noop_unmap;
+    if (bad_is("unmap_gives_addresses"))
+        bad.virtual_.unmap = unmap_gives_addresses;
     if (bad_is("unmap_takes_neighbour"))
         bad.virtual_.unmap = unmap_takes_neighbour;
     if (bad_is("unmap_first_only"))

@@ -167,6 +167,33 @@ static void run_above_the_largest(mbr_trial *trial)
         "%lu bytes, the largest is %lu: %s", above, largest, mbr_status_name(status));
 }
 
+static void run_large(mbr_trial *trial)
+{
+    uint64_t granules = mbr_step_granules(trial, 24 * MIB);
+    mbr_place place = mbr_step_reserve(trial, granules);
+    mbr_step_commit(trial, &place, 0, granules);
+    mbr_memory done = mbr_memory_write(trial, place.address, granules * trial->granule_bytes, 1);
+    mbr_memory seen = mbr_step_look(trial, &place, 0, granules, 1);
+    MBR_EXPECT(trial, done == MBR_MEMORY_OK && seen == MBR_MEMORY_OK,
+        "a large extent is memory to its end", "24 MiB: a write: %s, read again: %s",
+        mbr_memory_word(done), mbr_memory_word(seen));
+}
+
+/* More than the device has, where the plugin says that it refuses that. */
+static void run_past_capacity(mbr_trial *trial)
+{
+    uint64_t past = step_fact(trial, MBR_FACT_PAST_PHYSICAL_SIZE, MBR_PAST_KILL);
+    uint64_t total = mbr_step_stats(trial).total_bytes;
+    if (past != MBR_PAST_REFUSE || total == MBR_UNKNOWN_BYTES || total > UINT64_MAX / 4)
+        mbr_trial_skip(trial, MBR_SKIP_FACT, "MBR_FACT_PAST_PHYSICAL_SIZE is not MBR_PAST_REFUSE");
+    uint64_t bytes = mbr_step_granules(trial, 2 * total) * trial->granule_bytes;
+    mbr_status status = create_fresh(trial, bytes, 0, NULL);
+    MBR_EXPECT(trial, status != MBR_OK, "more than there is is refused, where that is said",
+        "%lu bytes of %lu: %s", bytes, total, mbr_status_name(status));
+    mbr_expect_status(trial, create_fresh(trial, trial->granule_bytes, 0, NULL), MBR_OK,
+        "extent_create of one granule after that");
+}
+
 /* ---- Budget -----------------------------------------------------------------------------------
  */
 
@@ -193,8 +220,8 @@ static void run_exact_budget(mbr_trial *trial)
         MBR_OK, "extent_create of exactly what may be owned");
 }
 
-/* What is left after refusals, by the plugin's figures and by the system's. The size is one that no
- * limit of this process lets through. */
+/* Refusals of something large, by the plugin's figures and by the system's: a plugin that takes
+ * first and counts then has to give it all back. */
 static void run_no_residue(mbr_trial *trial)
 {
     mbr_oracle before, after;
@@ -476,6 +503,10 @@ static const mbr_check checks[] = {
         run_destroy_mapped, 0, 0},
     {"VIR-045", 3, VIR, "C22", "destroying one extent leaves the contents of all others",
         "An end that is off by a page destroys a neighbour's tokens.", run_keeps_others, 0, 0},
+    {"VIR-046", 3, VIR, "C4", "more than the device has is refused, where that is said",
+        "A host that was promised a refusal asks without counting first.", run_past_capacity, 0, 0},
+    {"VIR-047", 3, VIR, "C5", "a large extent is memory to its end",
+        "Some drivers cut large handles and answer success.", run_large, 0, 0},
 };
 
 const mbr_group mbr_group_vir_extent = MBR_GROUP("VIR", "virtual memory: extents", checks);

@@ -169,6 +169,8 @@ static void run_unreserved(mbr_trial *trial)
     uint64_t id = mbr_step_create(trial, 1);
     mbr_expect_status(trial, try_map(trial, &never, 0, id), MBR_UNKNOWN_OBJECT,
         "map into a reservation that never was");
+    const mbr_place none = {.id = 0};
+    mbr_expect_callers_bug(trial, try_map(trial, &none, 0, id), "map into reservation 0");
     mbr_need_ok(trial, mbr_try_unreserve(trial, &trial->subject, place.id, NULL), "unreserve");
     mbr_expect_status(trial, try_map(trial, &place, 0, id), MBR_UNKNOWN_OBJECT,
         "map into a reservation that was given back");
@@ -180,6 +182,7 @@ static void run_no_extent(mbr_trial *trial)
     uint64_t id = mbr_step_create(trial, 1);
     mbr_expect_status(trial, try_map(trial, &place, 0, mbr_trial_id(trial)), MBR_UNKNOWN_OBJECT,
         "map of an extent that never was");
+    mbr_expect_callers_bug(trial, try_map(trial, &place, 0, 0), "map of extent 0");
     mbr_step_destroy(trial, id);
     mbr_expect_status(trial, try_map(trial, &place, 0, id), MBR_UNKNOWN_OBJECT,
         "map of an extent that was destroyed");

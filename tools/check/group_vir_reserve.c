@@ -173,6 +173,14 @@ static void run_two_instances_apart(mbr_trial *trial)
     expect_apart(trial, all, 40);
 }
 
+static void run_nobody_elses(mbr_trial *trial)
+{
+    mbr_place place = mbr_step_reserve(trial, 40);
+    for (uint64_t at = 0; at < 40; at++)
+        MBR_EXPECT(trial, !mbr_step_is_free_address(trial, &place, at),
+            "a reservation takes all of its addresses", "granule %lu of 40 is anybody's", at);
+}
+
 /* ---- The end ----------------------------------------------------------------------------------
  */
 
@@ -363,6 +371,10 @@ static const mbr_check checks[] = {
     {"VIR-017", 3, VIR, "C15", "reserve, map and unmap ignore unknown optional flags",
         "A newer host sets them without asking; a refusal would end the service.",
         run_optional_flag, 0, 0},
+    {"VIR-018", 3, MBR_STAGE_OPENED, MBR_NEEDS_VIRTUAL | MBR_NEEDS_HOST_ACCESS, "C24",
+        "a reservation takes all of its addresses",
+        "Another thread's memory that lands there is mapped over without an error.",
+        run_nobody_elses, 0, 0},
 };
 
 const mbr_group mbr_group_vir_reserve = MBR_GROUP("VIR", "virtual memory: reservations", checks);

@@ -3,6 +3,8 @@
 #include "tools/check/steps.h"
 
 #include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #define SPURIOUS_TRIES 16
 
@@ -212,6 +214,18 @@ mbr_query_outcome mbr_step_query(mbr_trial *trial, const mbr_place *place, uint6
         mbr_try_query(trial, &trial->subject, place->id, at * trial->granule_bytes, &outcome),
         "query");
     return outcome;
+}
+
+bool mbr_step_is_free_address(mbr_trial *trial, const mbr_place *place, uint64_t at)
+{
+    uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+    void *wanted = (void *)(uintptr_t)(place->address + at * trial->granule_bytes);
+    void *got = mmap(wanted, page_bytes, PROT_NONE,
+        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (got == MAP_FAILED)
+        return false;
+    munmap(got, page_bytes);
+    return got == wanted; /* kernels before 4.17 take the address as a hint */
 }
 
 void mbr_step_open_another(mbr_trial *trial, mbr_subject *another)

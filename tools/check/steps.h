@@ -60,6 +60,10 @@ mbr_memory mbr_step_look(
 mbr_mechanism_stats mbr_step_stats(mbr_trial *trial);
 mbr_query_outcome mbr_step_query(mbr_trial *trial, const mbr_place *place, uint64_t at);
 
+/* Whether anybody could map there now: the granule's first page is nobody's. Of memory that the CPU
+ * reaches only. */
+bool mbr_step_is_free_address(mbr_trial *trial, const mbr_place *place, uint64_t at);
+
 /* A second instance of the trial's mechanism. */
 void mbr_step_open_another(mbr_trial *trial, mbr_subject *another);
 
