@@ -42,7 +42,7 @@ static mbr_status capability(mbr_instance *instance, const mbr_capability_reques
     mbr_capability_outcome *outcome, mbr_error *error)
 {
     mbr_status status = mbr_host_plugin.capability(instance, request, outcome, error);
-    if (status != MBR_OK)
+    if (status != MBR_OK || !MBR_HAS(mbr_capability_outcome, outcome, table))
         return status;
     const mbr_vtable_head *table = NULL;
     if (outcome->table->kind == MBR_KIND_ALLOCATOR)
@@ -79,6 +79,8 @@ static void install(void)
     bad_install_alc_release();
     bad_install_vir();
     bad_install_shr();
+    bad_install_err();
+    bad_install_unw();
     bad_guard(); /* behind it: what is about tables and not about calls */
     bad_install_hostile();
     bad_install_neg();

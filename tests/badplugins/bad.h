@@ -44,5 +44,7 @@ void bad_install_alc(void);
 void bad_install_alc_release(void);
 void bad_install_vir(void);
 void bad_install_shr(void);
+void bad_install_err(void);
+void bad_install_unw(void);
 
 #endif

@@ -5,6 +5,8 @@
 
 #include "abi/derive/slots.h"
 
+#include <string.h>
+
 static struct bad_tables faulty;
 static bool is_open;
 
@@ -18,12 +20,18 @@ void bad_see_parts(void)
 #define MEMBER_mbr_virtual_vtable virtual_
 #define MEMBER_mbr_shared_vtable shared
 
+static bool has_instance(const char *slot)
+{
+    return strcmp(slot, "mechanisms") != 0 && strcmp(slot, "open") != 0;
+}
+
 #define GUARD(table, slot, request_type, outcome_type, minor, serial)                              \
     static mbr_status guard_##slot(mbr_instance *instance, const request_type *request,            \
         outcome_type *outcome, mbr_error *error)                                                   \
     {                                                                                              \
-        bool is_whole = request != NULL && outcome != NULL &&                                      \
-            request->struct_size == sizeof *request && outcome->struct_size == sizeof *outcome;    \
+        bool is_whole = (instance != NULL || !has_instance(#slot)) && request != NULL &&           \
+            outcome != NULL && request->struct_size == sizeof *request &&                          \
+            outcome->struct_size == sizeof *outcome;                                               \
         const struct bad_tables *to = is_whole ? &faulty : bad_good;                               \
         return to->MEMBER_##table.slot(instance, request, outcome, error);                         \
     }

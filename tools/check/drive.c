@@ -69,14 +69,14 @@ static void *lay_request(
 {
     *bytes = manner.request_bytes != 0 ? manner.request_bytes : size_of(request);
     uint32_t room = *bytes < 4 || *bytes > MBR_LAY_ROOM_BYTES / 2 ? facts->request_bytes : *bytes;
-    if (manner.lay != MBR_LAY_SLACK)
-        mbr_lay_freeze_request(false);
+    bool is_frozen = manner.lay == MBR_LAY_GUARD_END || manner.lay == MBR_LAY_GUARD_START;
+    mbr_lay_freeze_request(false); /* the last call may have had another manner */
     void *laid = take(trial, MBR_LAY_REQUEST, room);
     memset(laid, 0, room);
     memcpy(laid, request, room < facts->request_bytes ? room : facts->request_bytes);
     memcpy(laid, bytes, sizeof *bytes);
     *bytes = room;
-    if (manner.lay != MBR_LAY_SLACK)
+    if (is_frozen)
         mbr_lay_freeze_request(true);
     return laid;
 }
@@ -158,9 +158,11 @@ mbr_status mbr_drive(
     call.outcome = laid_outcome;
     call.error = laid_error;
     keep_error(call.status, laid_error, call.error_bytes);
-    mbr_verify_call(trial, &call, trial->check->verifies);
+    mbr_verify_call(trial, &call, manner.is_unverified ? 0 : trial->check->verifies);
     if (outcome != NULL)
         give_outcome(outcome, laid_outcome, facts, call.outcome_bytes);
     book(subject, slot, call.status, request, outcome);
+    if (manner.lay == MBR_LAY_ONCE)
+        mbr_lay_forget();
     return call.status;
 }

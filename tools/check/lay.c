@@ -47,6 +47,15 @@ void mbr_lay_freeze_request(bool is_read_only)
         mprotect(start, MBR_LAY_ROOM_BYTES, is_read_only ? PROT_READ : PROT_READ | PROT_WRITE);
 }
 
+void mbr_lay_forget(void)
+{
+    for (uint32_t place = 0; place < MBR_LAY_PLACE_COUNT; place++) {
+        if (rooms[place].start != NULL)
+            mprotect(rooms[place].start, MBR_LAY_ROOM_BYTES, PROT_NONE);
+        rooms[place].start = NULL;
+    }
+}
+
 static bool is_poison(const unsigned char *from, const unsigned char *end)
 {
     for (; from < end; from++)

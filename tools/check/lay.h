@@ -21,6 +21,9 @@ void *mbr_lay_take(mbr_lay_place place, mbr_lay lay, uint32_t bytes);
 /* Makes the thread's request read-only, or writable again. */
 void mbr_lay_freeze_request(bool is_read_only);
 
+/* Takes the access to all of the thread's memory away for ever; the next call gets other memory. */
+void mbr_lay_forget(void);
+
 /* Whether the room around a struct, up to MBR_LAY_TAIL_BYTES on both sides, is as it was. */
 bool mbr_lay_is_whole(mbr_lay_place place, const void *taken, uint32_t bytes);
 

@@ -7,6 +7,7 @@ extern const mbr_group mbr_group_lnk, mbr_group_lod, mbr_group_neg, mbr_group_op
     mbr_group_alc, mbr_group_alc_books, mbr_group_alc_ids;
 extern const mbr_group mbr_group_vir_reserve, mbr_group_vir_extent, mbr_group_vir_map;
 extern const mbr_group mbr_group_vir_protect, mbr_group_vir_unmap, mbr_group_shr;
+extern const mbr_group mbr_group_err, mbr_group_unw;
 
 const mbr_group *const mbr_groups[] = {
     &mbr_group_lnk,
@@ -23,6 +24,8 @@ const mbr_group *const mbr_groups[] = {
     &mbr_group_vir_protect,
     &mbr_group_vir_unmap,
     &mbr_group_shr,
+    &mbr_group_err,
+    &mbr_group_unw,
 };
 
 const uint32_t mbr_group_count = sizeof mbr_groups / sizeof mbr_groups[0];

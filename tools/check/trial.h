@@ -110,6 +110,7 @@ typedef enum mbr_lay {
     MBR_LAY_SLACK,       /* ordinary memory, poisoned behind the struct */
     MBR_LAY_GUARD_END,   /* the struct ends at a page without access; requests are read-only */
     MBR_LAY_GUARD_START, /* the struct starts right behind a page without access */
+    MBR_LAY_ONCE,        /* as SLACK, in memory that is without access for ever after the call */
 } mbr_lay;
 
 /* Of the calling thread, for its next calls. */
@@ -118,6 +119,7 @@ typedef struct mbr_manner {
     uint32_t error_bytes;   /* struct_size of the error; 0: full size */
     uint32_t request_bytes; /* struct_size of the request; 0: as the request says */
     bool without_error;     /* NULL is passed */
+    bool is_unverified;     /* the row's `verifies` is not for this call */
     bool clear_outcome;     /* the outcome's memory is zero before the call, not poison */
 } mbr_manner;
 
