@@ -1,6 +1,7 @@
 /* The program membrane-check: reads the command line, lets the runner run, prints one report. Never
  * loads a plugin, except with --in-process. */
 #include "tools/check/child.h"
+#include "tools/check/contract.h"
 #include "tools/check/file.h"
 #include "tools/check/print.h"
 #include "tools/check/runner.h"
@@ -135,6 +136,8 @@ int main(int argc, char **argv)
         return exit_code;
     if (options.explain != NULL)
         return explain(options.explain);
+    if (options.contract)
+        return mbr_contract_print(stdout) ? MBR_CHECK_EXIT_CONFORMANT : MBR_CHECK_EXIT_TOOL;
     if (options.self_test)
         return mbr_self_test() ? MBR_CHECK_EXIT_CONFORMANT : MBR_CHECK_EXIT_TOOL;
     if (options.list) {

@@ -31,6 +31,7 @@ enum {
     KEY_IN_PROCESS,
     KEY_LIST,
     KEY_EXPLAIN,
+    KEY_CONTRACT,
     KEY_SELF_TEST,
 };
 
@@ -49,6 +50,7 @@ static const struct argp_option option_table[] = {
     {"in-process", KEY_IN_PROCESS, NULL, 0, "With --repro: no child, for a debugger", 0},
     {"list", KEY_LIST, NULL, 0, "List all checks: id, level, group, rules, what is expected", 0},
     {"explain", KEY_EXPLAIN, "ID", 0, "The rule of a check and its reason", 0},
+    {"contract", KEY_CONTRACT, NULL, 0, "The contract's rules, with the checks of each", 0},
     {"self-test", KEY_SELF_TEST, NULL, 0, "Show that the harness names a crash, a hang, an exit",
         0},
     {0},
@@ -170,6 +172,9 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case KEY_LIST:
         o->list = true;
         return 0;
+    case KEY_CONTRACT:
+        o->contract = true;
+        return 0;
     case KEY_EXPLAIN:
         o->explain = text;
         return 0;
@@ -188,7 +193,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
 
 static bool check_together(const mbr_check_options *o)
 {
-    if (o->list || o->explain != NULL || o->self_test)
+    if (o->list || o->contract || o->explain != NULL || o->self_test)
         return true;
     if (o->plugin == NULL)
         return bad("no plugin; a path to libmembrane-NAME.so would work; --help lists options") ==

@@ -22,7 +22,7 @@ typedef struct mbr_check_options {
     const char *waivers, *output, *explain;
     const mbr_check *repro; /* --repro's check; its seed is in `seed` */
     mbr_format format;
-    bool in_process, list, self_test;
+    bool in_process, list, contract, self_test;
 } mbr_check_options;
 
 /* Fills in the options, or prints what is wrong on one line of stderr and answers an exit code. */
