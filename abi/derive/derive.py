@@ -4,6 +4,7 @@
   abi/membrane/layout.h        minimum sizes and digests, for loaders and for the ELF note
   abi/derive/layout_asserts.h  static assertions of every size and offset
   abi/derive/slots.h           every slot with its types, to build stubs and checks from
+  abi/derive/fields.h          every number in every struct, to print calls from
   docs/contract-slots.md       thread tag, creator and releaser of every slot
 
   derive.py ROOT            writes them
@@ -17,6 +18,7 @@ import sys
 import contract as model
 
 SELF = 'abi/derive/derive.py'
+NUMBERS = ('uint32_t', 'int32_t', 'uint64_t', 'int64_t')
 
 
 def header_names(root):
@@ -129,6 +131,24 @@ def write_slot_lists(contract):
     return '\n'.join(lines)
 
 
+def write_fields(contract):
+    lines = [
+        f'/* Written by {SELF} from the contract headers; do not edit (rule 13).',
+        ' * MBR_FIELDS_<struct>(X) calls X(struct, field) for each field that holds a number of 32 or 64',
+        ' * bits and is neither struct_size nor reserved. */',
+        '#ifndef MEMBRANE_DERIVE_FIELDS_H', '#define MEMBRANE_DERIVE_FIELDS_H', '',
+        '#include "membrane/membrane_plugin.h"', '', '/* clang-format off */']
+    for struct in contract.structs.values():
+        if not struct.growable or struct.is_vtable:
+            continue
+        rows = [f'    X({struct.name}, {field.name})' for field in struct.fields
+                if contract.aliases.get(field.ctype, field.ctype) in NUMBERS
+                and field.name != 'struct_size' and not field.name.startswith('reserved_')]
+        lines += [' \\\n'.join([f'#define MBR_FIELDS_{struct.name}(X)'] + rows), '']
+    lines += ['/* clang-format on */', '', '#endif', '']
+    return '\n'.join(lines)
+
+
 def write_minor_lists(contract):
     """What a host needs of every minor, so that a new minor reaches it without a second edit."""
     minors = range(contract.highest_minor + 1)
@@ -189,6 +209,7 @@ def derive(root):
         'abi/membrane/layout.h': write_layout(contract),
         'abi/derive/layout_asserts.h': write_asserts(contract),
         'abi/derive/slots.h': write_slot_lists(contract),
+        'abi/derive/fields.h': write_fields(contract),
         'docs/contract-slots.md': write_slots(contract),
     }
 

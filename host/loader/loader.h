@@ -76,6 +76,8 @@ typedef struct mbr_loader_environment {
     const char *data_dirs;    /* XDG_DATA_DIRS, or its default */
     const char *built_in_dir; /* fixed at build time */
     bool secure;              /* AT_SECURE: environment and user folders are ignored */
+    const char *trace;        /* MEMBRANE_TRACE: "calls", or NULL */
+    const char *trace_file;   /* MEMBRANE_TRACE_FILE; NULL: stderr */
 } mbr_loader_environment;
 
 /* The process's own environment, for a caller that replaces a part of it. `storage` keeps the
@@ -128,7 +130,9 @@ mbr_status mbr_module_describe(
  * Slots are called as mechanism->virtual_.map(mechanism->instance, …), with no lock held. */
 typedef struct mbr_mechanism {
     mbr_module *module;
-    mbr_instance *instance;
+    mbr_instance *instance;        /* what the tables here are called with */
+    mbr_instance *plugin_instance; /* the plugin's own, for a third party's tables: the same unless
+                                    * calls are traced */
     mbr_mechanism_description description;
     mbr_plugin_vtable plugin;
     mbr_allocator_vtable allocator;
@@ -137,6 +141,7 @@ typedef struct mbr_mechanism {
     mbr_order_vtable order;
     mbr_transfer_vtable transfer;
     bool has_virtual, has_shared, has_order, has_transfer;
+    bool is_traced; /* the tables and the instance are those of the trace */
     /* Facts, read once at open, with the conservative default of an unknown one. */
     uint64_t granule_min_bytes;
     uint64_t granule_recommended_bytes;
@@ -198,7 +203,8 @@ typedef struct mbr_foreign_table {
 /* Fetches a third party's table by its id (rule 2) into *own, with the same validation and the same
  * stubs as the contract's own tables. MBR_UNSUPPORTED: the plugin does not offer it.
  * MBR_CONTRACT_BROKEN: its kind is not that of the id, it is too small, a required slot is NULL.
- * On failure every slot of *own is the stub's. [any-thread] */
+ * On failure every slot of *own is the stub's. Its slots are called with plugin_instance.
+ * [any-thread] */
 mbr_status mbr_mechanism_fetch_foreign(
     const mbr_mechanism *mechanism, const mbr_foreign_table *wanted, void *own, mbr_error *error);
 

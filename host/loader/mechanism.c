@@ -58,7 +58,10 @@ mbr_status mbr_module_describe(
     mbr_error own = {MBR_SIZED(mbr_error)};
     *description = (mbr_mechanism_description){MBR_SIZED(mbr_mechanism_description)};
     mbr_lock_assert_none_held();
+    uint64_t began_ns = mbr_trace_begin(&module->trace);
     mbr_status status = module->plugin.mechanisms(NULL, &request, &answer, &own);
+    mbr_trace_end(
+        &module->trace, began_ns, module->plugin.name, "plugin.mechanisms", answer.name, status);
     status = mbr_answer_take("plugin.mechanisms", status, &own, error);
     if (status != MBR_OK)
         return status;
@@ -129,7 +132,7 @@ static void keep_code(mbr_module *module)
 }
 
 /* Gives back an instance that the host refuses. */
-static void abandon(const mbr_mechanism *mechanism)
+static void abandon(mbr_mechanism *mechanism)
 {
     bool is_gone;
     mbr_status status = quiesce(mechanism, NULL);
@@ -139,6 +142,7 @@ static void abandon(const mbr_mechanism *mechanism)
         is_gone = false;
     if (!is_gone)
         keep_code(mechanism->module);
+    mbr_trace_detach(&mechanism->module->heap, mechanism);
 }
 
 /* ---- Entering -------------------------------------------------------------------------------- */
@@ -166,14 +170,18 @@ static mbr_status open_instance(
     mbr_open_outcome outcome = {MBR_SIZED(mbr_open_outcome)};
     mbr_error own = {MBR_SIZED(mbr_error)};
     mbr_lock_assert_none_held();
+    const mbr_trace_sink *trace = &mechanism->module->trace;
+    uint64_t began_ns = mbr_trace_begin(trace);
     mbr_status status = mechanism->plugin.open(NULL, &request, &outcome, &own);
+    mbr_trace_end(
+        trace, began_ns, mechanism->plugin.name, "plugin.open", request.mechanism, status);
     status = mbr_answer_take("plugin.open", status, &own, error);
     if (status != MBR_OK)
         return status;
     if (outcome.instance == NULL)
         return mbr_fail(error, MBR_CONTRACT_BROKEN,
             "plugin.open of \"%s\" succeeded with a NULL instance", mechanism->description.name);
-    mechanism->instance = outcome.instance;
+    mechanism->instance = mechanism->plugin_instance = outcome.instance;
     return MBR_OK;
 }
 
@@ -184,7 +192,11 @@ static mbr_status ask_capability(const mbr_mechanism *mechanism, const char *id,
     mbr_capability_outcome outcome = {MBR_SIZED(mbr_capability_outcome)};
     mbr_error own = {MBR_SIZED(mbr_error)};
     mbr_lock_assert_none_held();
-    mbr_status status = mechanism->plugin.capability(mechanism->instance, &request, &outcome, &own);
+    const mbr_trace_sink *trace = &mechanism->module->trace;
+    uint64_t began_ns = mbr_trace_begin(trace);
+    mbr_status status =
+        mechanism->plugin.capability(mechanism->plugin_instance, &request, &outcome, &own);
+    mbr_trace_end(trace, began_ns, mechanism->plugin.name, "plugin.capability", id, status);
     *table = outcome.table;
     return mbr_answer_take("plugin.capability", status, &own, error);
 }
@@ -274,6 +286,8 @@ mbr_status mbr_mechanism_open(mbr_module *module, const mbr_mechanism_options *o
         return status;
     status = fetch_tables(&own, error);
     if (status == MBR_OK)
+        status = mbr_trace_attach(&module->trace, &module->heap, &own, error);
+    if (status == MBR_OK)
         status = mbr_facts_read(&own, error);
     if (status != MBR_OK) {
         abandon(&own);
@@ -323,6 +337,7 @@ static void forget(mbr_mechanism *mechanism)
 {
     uint32_t before = atomic_fetch_sub(&mechanism->module->open_count, 1);
     MBR_CHECK(before > 0);
+    mbr_trace_detach(&mechanism->module->heap, mechanism);
     *mechanism = (mbr_mechanism){0};
 }
 

@@ -82,17 +82,35 @@ static mbr_status load(mbr_module *module, const mbr_judged *judged)
 }
 
 static mbr_status find_file(const mbr_loader_os *os, const mbr_module_options *options,
-    mbr_judged *judged, mbr_candidate *candidate)
+    const mbr_loader_environment *environment, mbr_judged *judged, mbr_candidate *candidate)
 {
     const char *name = options->name_or_path;
     if (strchr(name, '/') != NULL)
         return mbr_judge_open(os, name, options->trusted, judged, candidate);
-    if (options->environment != NULL)
-        return mbr_search_open(os, options->environment, name, judged, candidate);
+    return mbr_search_open(os, environment, name, judged, candidate);
+}
+
+/* Everything between an empty record and an open one; on failure the record is as it was. */
+static mbr_status open_record(
+    const mbr_loader_os *os, const mbr_module_options *options, mbr_module *own)
+{
     char storage[MBR_LOADER_PATH_BYTES];
-    mbr_loader_environment own;
-    mbr_loader_environment_read(&own, storage);
-    return mbr_search_open(os, &own, name, judged, candidate);
+    mbr_loader_environment process;
+    const mbr_loader_environment *environment = options->environment;
+    if (environment == NULL) {
+        mbr_loader_environment_read(&process, storage);
+        environment = &process;
+    }
+    mbr_judged judged;
+    mbr_status status = find_file(os, options, environment, &judged, &own->candidate);
+    if (status == MBR_OK) {
+        mbr_trace_sink_init(&own->trace, environment);
+        status = load(own, &judged);
+        if (status != MBR_OK)
+            mbr_trace_sink_finish(&own->trace);
+    }
+    mbr_judge_close(&judged);
+    return status;
 }
 
 mbr_status mbr_module_open(const mbr_module_options *options, mbr_module **module,
@@ -105,7 +123,6 @@ mbr_status mbr_module_open_on(const mbr_loader_os *os, const mbr_module_options 
     mbr_module **module, mbr_candidate *candidate, mbr_error *error)
 {
     const mbr_heap *heap = options->heap == NULL ? &mbr_heap_libc : options->heap;
-    mbr_judged judged;
     *module = NULL;
     if (candidate != NULL)
         *candidate = (mbr_candidate){.reason = MBR_REASON_USED};
@@ -116,10 +133,7 @@ mbr_status mbr_module_open_on(const mbr_loader_os *os, const mbr_module_options 
         return mbr_fail(
             error, MBR_OUT_OF_HOST_MEMORY, "no memory to open plugin %s", options->name_or_path);
     own->heap = *heap;
-    mbr_status status = find_file(os, options, &judged, &own->candidate);
-    if (status == MBR_OK)
-        status = load(own, &judged);
-    mbr_judge_close(&judged);
+    mbr_status status = open_record(os, options, own);
     if (candidate != NULL)
         *candidate = own->candidate;
     if (status != MBR_OK) {
@@ -140,6 +154,7 @@ void mbr_module_close(mbr_module *module)
     mbr_lock_assert_none_held();
     if (atomic_load(&module->leaked_count) == 0)
         dlclose(module->handle);
+    mbr_trace_sink_finish(&module->trace);
     mbr_heap_release(&heap, module);
 }
 

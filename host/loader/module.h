@@ -3,6 +3,7 @@
 #define MEMBRANE_HOST_LOADER_MODULE_H
 
 #include "host/loader/image.h"
+#include "host/loader/trace.h"
 
 #include <stdatomic.h>
 
@@ -16,6 +17,7 @@ struct mbr_module {
     mbr_plugin_vtable plugin; /* the host's copy; its texts point into this struct */
     char version[MBR_PLUGIN_VERSION_BYTES];
     uint16_t minor;
+    mbr_trace_sink trace;
     _Atomic uint32_t open_count;   /* mechanisms that are open */
     _Atomic uint32_t leaked_count; /* instances that could not be closed: their code stays (I3) */
 };

@@ -30,6 +30,8 @@ void mbr_loader_environment_read(
         .data_dirs = getenv("XDG_DATA_DIRS"),
         .built_in_dir = MBR_BUILT_IN_PLUGIN_DIR,
         .secure = getauxval(AT_SECURE) != 0,
+        .trace = getenv("MEMBRANE_TRACE"),
+        .trace_file = getenv("MEMBRANE_TRACE_FILE"),
     };
     if (data_home != NULL && data_home[0] != '\0')
         return;

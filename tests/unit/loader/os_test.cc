@@ -186,7 +186,7 @@ TEST_F(Os, SearchedFileFails_NextFolderIsLookedInto)
 {
     std::string path = folder.put_specimen("good");
     mbr_loader_environment environment = {
-        folder.path().c_str(), nullptr, "/nowhere", nullptr, false};
+        folder.path().c_str(), nullptr, "/nowhere", nullptr, false, nullptr, nullptr};
     faults.fail_at = 1; // the file is not there after all
     auto judged = std::make_unique<mbr_judged>();
     EXPECT_EQ(mbr_search_open(&fake, &environment, "specimen", judged.get(), &candidate),

@@ -29,8 +29,8 @@ struct World {
     }
     mbr_loader_environment environment() const
     {
-        return {
-            plugin_path.c_str(), data_home.c_str(), data_dirs.c_str(), built_in.c_str(), secure};
+        return {plugin_path.c_str(), data_home.c_str(), data_dirs.c_str(), built_in.c_str(), secure,
+            nullptr, nullptr};
     }
     Folder root;
     std::string plugin_path, data_home, data_dirs, built_in;
@@ -128,7 +128,7 @@ TEST(Search, BadNames_RefusedWithAdvice)
 
 TEST(Search, NothingConfigured_SaysSo)
 {
-    mbr_loader_environment environment = {"", "", "/nowhere", "", false};
+    mbr_loader_environment environment = {"", "", "/nowhere", "", false, nullptr, nullptr};
     Opened opened("specimen", false, &environment);
     EXPECT_EQ(opened.candidate.reason, MBR_REASON_NOT_FOUND);
     EXPECT_NE(
@@ -143,7 +143,8 @@ TEST(Search, ManyFolders_CountedInTheText)
     std::string path;
     for (int i = 0; i < 100; i++)
         path += (i > 0 ? ":" : "") + ("/nowhere/of/some/length/" + std::to_string(i));
-    mbr_loader_environment environment = {path.c_str(), nullptr, nullptr, nullptr, false};
+    mbr_loader_environment environment = {
+        path.c_str(), nullptr, nullptr, nullptr, false, nullptr, nullptr};
     Opened opened("specimen", false, &environment);
     EXPECT_NE(std::string(opened.candidate.detail).find(" more; set MEMBRANE_PLUGIN_PATH"),
         std::string::npos)
@@ -166,8 +167,8 @@ TEST(Search, HostilePath_EmptyAndRelativeElementsNeverUsed)
         "~", "$PWD", std::string(5000, 'a'), "/" + std::string(5000, 'a'),
         "/" + std::string(4085, 'a')};
     for (const std::string &element : elements) {
-        mbr_loader_environment environment = {
-            element.c_str(), element.c_str(), element.c_str(), element.c_str(), false};
+        mbr_loader_environment environment = {element.c_str(), element.c_str(), element.c_str(),
+            element.c_str(), false, nullptr, nullptr};
         // The build moves with the current directory only for these calls.
         ASSERT_EQ(chdir(root.c_str()), 0);
         Opened opened("specimen", false, &environment);
@@ -334,7 +335,8 @@ TEST(List, EveryAllocationFails_NothingIsLeft)
 
 TEST(List, RefusedFolderWithoutMemory_Told)
 {
-    mbr_loader_environment environment = {"relative", nullptr, "/nowhere", nullptr, false};
+    mbr_loader_environment environment = {
+        "relative", nullptr, "/nowhere", nullptr, false, nullptr, nullptr};
     CountedHeap heap(1);
     Listing list(&environment, &heap.heap);
     EXPECT_EQ(list.status, MBR_OUT_OF_HOST_MEMORY);
@@ -364,7 +366,8 @@ TEST(List, PathAtTheLimit_TooLongNamesLeftOut)
     ASSERT_GE(file, 0);
     close(file);
     close(here);
-    mbr_loader_environment environment = {path.c_str(), nullptr, "/nowhere", nullptr, false};
+    mbr_loader_environment environment = {
+        path.c_str(), nullptr, "/nowhere", nullptr, false, nullptr, nullptr};
     Listing list(&environment);
     ASSERT_EQ(list.status, MBR_OK) << list.error.text;
     EXPECT_EQ(list.count, 0u);
@@ -381,7 +384,7 @@ TEST(List, TooManyFiles_RefusedWithTheNumber)
             link(first.c_str(), folder.at("libmembrane-a" + std::to_string(i) + ".so").c_str()), 0)
             << strerror(errno);
     mbr_loader_environment environment = {
-        folder.path().c_str(), nullptr, "/nowhere", nullptr, false};
+        folder.path().c_str(), nullptr, "/nowhere", nullptr, false, nullptr, nullptr};
     Listing list(&environment);
     EXPECT_EQ(list.status, MBR_OUT_OF_RANGE);
     EXPECT_NE(std::string(list.error.text).find("4096"), std::string::npos);
