@@ -61,16 +61,10 @@ static void thread_ends(void *unused)
     atomic_fetch_and_explicit(&slots_taken, ~(UINT64_C(1) << index), memory_order_release);
 }
 
+/* As in host/alloc/cache.c: the library stays, and no library destructor takes the key back. */
 static void create_key(void)
 {
     key_exists = pthread_key_create(&key, thread_ends) == 0;
-}
-
-/* No thread that ends after this library is gone may run thread_ends. */
-__attribute__((destructor)) static void delete_key(void)
-{
-    if (key_exists)
-        pthread_key_delete(key);
 }
 
 /* The lowest free slot, or the shared one. */

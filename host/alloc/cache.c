@@ -242,16 +242,11 @@ void mbr_caches_close(mbr_arena *arena)
     mbr_lock_drop(&threads_lock);
 }
 
+/* libmembrane.so stays in the process (-z nodelete), because a thread that ends later runs
+ * thread_ends: no library destructor takes the key back (rule 27). */
 static void create_key(void)
 {
     key_exists = pthread_key_create(&key, thread_ends) == 0;
-}
-
-/* No thread that ends after this library is gone may run thread_ends. */
-__attribute__((destructor)) static void delete_key(void)
-{
-    if (key_exists)
-        pthread_key_delete(key);
 }
 
 /* ---- Making and finding */

@@ -28,6 +28,12 @@ struct mbr_port {
     _Atomic uint64_t forgotten_count; /* of it and of lines: what a lost device took along */
 };
 
+/* A slot, or the refusal that is due before it: the outcome then says that nothing happened. */
+#define CALL(port, slot, request, outcome, error)                                                  \
+    (mbr_mechanism_check_process(&(port)->mechanism, error) != MBR_OK                              \
+            ? MBR_STALE                                                                            \
+            : (port)->mechanism.slot((port)->mechanism.instance, request, outcome, error))
+
 static uint64_t read_count(const _Atomic uint64_t *count)
 {
     return atomic_load_explicit(count, memory_order_relaxed);
@@ -224,8 +230,7 @@ mbr_status mbr_port_reserve(
     begin_call(port, &outcome);
     mbr_reserve_request request = {MBR_SIZED(mbr_reserve_request), .reservation_id = answer->id,
         .bytes = bytes, .align_bytes = align_bytes};
-    mbr_status status =
-        port->mechanism.virtual_.reserve(port->mechanism.instance, &request, &outcome, error);
+    mbr_status status = CALL(port, virtual_.reserve, &request, &outcome, error);
     status = validate(port, "reserve", status, &outcome, 0, answer, error);
     if (status != MBR_OK) {
         mbr_heap_release(port->heap, entry);
@@ -248,8 +253,7 @@ mbr_status mbr_port_unreserve(
     begin_call(port, &outcome);
     mbr_unreserve_request request = {
         MBR_SIZED(mbr_unreserve_request), .reservation_id = reservation_id};
-    mbr_status status =
-        port->mechanism.virtual_.unreserve(port->mechanism.instance, &request, &outcome, error);
+    mbr_status status = CALL(port, virtual_.unreserve, &request, &outcome, error);
     status = validate(port, "unreserve", status, &outcome, 0, &answer, error);
     settle_entry(port, entry, status == MBR_OK);
     if (status != MBR_OK)
@@ -267,8 +271,7 @@ mbr_status mbr_port_extent_create(mbr_port *port, uint64_t bytes, uint64_t max_o
     begin_call(port, &outcome);
     mbr_extent_create_request request = {MBR_SIZED(mbr_extent_create_request), .flags = flags,
         .extent_id = answer->id, .bytes = bytes, .max_owned_bytes = max_owned_bytes};
-    mbr_status status =
-        port->mechanism.virtual_.extent_create(port->mechanism.instance, &request, &outcome, error);
+    mbr_status status = CALL(port, virtual_.extent_create, &request, &outcome, error);
     status = validate(port, "extent_create", status, &outcome, max_owned_bytes, answer, error);
     if (status == MBR_OK) {
         answer->owned_bytes = take_owned(port, outcome.newly_owned_bytes, max_owned_bytes);
@@ -286,8 +289,7 @@ mbr_status mbr_port_extent_destroy(
     begin_call(port, &outcome);
     mbr_extent_destroy_request request = {
         MBR_SIZED(mbr_extent_destroy_request), .extent_id = extent_id};
-    mbr_status status = port->mechanism.virtual_.extent_destroy(
-        port->mechanism.instance, &request, &outcome, error);
+    mbr_status status = CALL(port, virtual_.extent_destroy, &request, &outcome, error);
     status = validate(port, "extent_destroy", status, &outcome, owned_bytes, answer, error);
     if (status != MBR_OK) {
         answer->owned_bytes = owned_bytes; /* all of it stays charged */
@@ -328,8 +330,7 @@ mbr_status mbr_port_map(mbr_port *port, uint64_t reservation_id, uint64_t offset
     begin_call(port, &outcome);
     mbr_map_request request = {MBR_SIZED(mbr_map_request), .reservation_id = reservation_id,
         .offset_bytes = offset_bytes, .extent_id = extent_id};
-    mbr_status status =
-        port->mechanism.virtual_.map(port->mechanism.instance, &request, &outcome, error);
+    mbr_status status = CALL(port, virtual_.map, &request, &outcome, error);
     status = validate(port, "map", status, &outcome, bytes, answer, error);
     return note_mapped(port, status, &outcome, bytes, answer);
 }
@@ -344,8 +345,7 @@ mbr_status mbr_port_map_shared(mbr_port *port, uint64_t reservation_id, uint64_t
     mbr_map_shared_request request = {MBR_SIZED(mbr_map_shared_request), .access_count = 1,
         .reservation_id = reservation_id, .offset_bytes = offset_bytes, .extent_id = extent_id,
         .access = &entry};
-    mbr_status status =
-        port->mechanism.shared.map_shared(port->mechanism.instance, &request, &outcome, error);
+    mbr_status status = CALL(port, shared.map_shared, &request, &outcome, error);
     status = validate(port, "map_shared", status, &outcome, bytes, answer, error);
     return note_mapped(port, status, &outcome, bytes, answer);
 }
@@ -364,8 +364,7 @@ mbr_status mbr_port_protect(mbr_port *port, uint64_t reservation_id, uint64_t of
         mbr_answer answer = {0};
         mbr_outcome outcome;
         begin_call(port, &outcome);
-        status =
-            port->mechanism.virtual_.protect(port->mechanism.instance, &request, &outcome, error);
+        status = CALL(port, virtual_.protect, &request, &outcome, error);
         status = validate(port, "protect", status, &outcome, 0, &answer, error);
         if (answer.quarantined || MBR_STATUS_CLASS(status) == MBR_CLASS_LOST)
             break;
@@ -381,8 +380,7 @@ mbr_status mbr_port_unmap(mbr_port *port, uint64_t reservation_id, uint64_t offs
     begin_call(port, &outcome);
     mbr_unmap_request request = {MBR_SIZED(mbr_unmap_request), .reservation_id = reservation_id,
         .offset_bytes = offset_bytes, .bytes = bytes};
-    mbr_status status =
-        port->mechanism.virtual_.unmap(port->mechanism.instance, &request, &outcome, error);
+    mbr_status status = CALL(port, virtual_.unmap, &request, &outcome, error);
     status = validate(port, "unmap", status, &outcome, bytes, answer, error);
     if (status != MBR_OK) {
         answer->mapped_bytes = bytes;
@@ -409,8 +407,7 @@ mbr_status mbr_port_allocate(mbr_port *port, uint64_t bytes, uint64_t align_byte
     mbr_allocate_request request = {MBR_SIZED(mbr_allocate_request), .flags = flags,
         .allocation_id = answer->id, .bytes = bytes, .align_bytes = align_bytes,
         .max_owned_bytes = max_owned_bytes};
-    mbr_status status =
-        port->mechanism.allocator.allocate(port->mechanism.instance, &request, &outcome, error);
+    mbr_status status = CALL(port, allocator.allocate, &request, &outcome, error);
     status = validate(port, "allocate", status, &outcome, max_owned_bytes, answer, error);
     if (status == MBR_OK)
         status = take_address(
@@ -435,8 +432,7 @@ mbr_status mbr_port_release(mbr_port *port, uint64_t allocation_id, uint64_t add
     begin_call(port, &outcome);
     mbr_release_request request = {
         MBR_SIZED(mbr_release_request), .allocation_id = allocation_id, .address = address};
-    mbr_status status =
-        port->mechanism.allocator.release(port->mechanism.instance, &request, &outcome, error);
+    mbr_status status = CALL(port, allocator.release, &request, &outcome, error);
     status = validate(port, "release", status, &outcome, owned_bytes, answer, error);
     settle_entry(port, entry, status == MBR_OK);
     if (status != MBR_OK) {
@@ -500,8 +496,7 @@ bool mbr_port_stats(mbr_port *port, mbr_mechanism_stats *stats)
     add_count(&port->call_count, 1);
     *stats = (mbr_mechanism_stats){MBR_SIZED(mbr_mechanism_stats)};
     mbr_stats_request request = {MBR_SIZED(mbr_stats_request)};
-    return port->mechanism.allocator.stats(port->mechanism.instance, &request, stats, NULL) ==
-        MBR_OK;
+    return CALL(port, allocator.stats, &request, stats, NULL) == MBR_OK;
 }
 
 void mbr_port_read(const mbr_port *port, mbr_port_figures *figures)
@@ -539,8 +534,7 @@ mbr_status mbr_port_audit(mbr_port *port, mbr_error *error)
     mbr_report report = {MBR_SIZED(mbr_report)};
     mbr_report_request request = {MBR_SIZED(mbr_report_request)};
     mbr_lock_assert_none_held();
-    mbr_status status =
-        port->mechanism.plugin.report(port->mechanism.instance, &request, &report, error);
+    mbr_status status = CALL(port, plugin.report, &request, &report, error);
     if (status != MBR_OK)
         return status;
     if (!mbr_port_stats(port, &stats))

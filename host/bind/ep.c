@@ -34,6 +34,7 @@ static mbr_status choose_tables(mbr_manager *manager, const mbr_ep_request *requ
     options->order = &opened->order;
     options->transfer = opened->has_transfer ? &opened->transfer : NULL;
     options->instance = opened->instance;
+    options->is_fork_safe = opened->fork == NULL;
     return MBR_OK;
 }
 

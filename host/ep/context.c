@@ -225,6 +225,7 @@ static void take_options(mbr_context *context, const mbr_context_options *option
         memcpy(&context->transfer, options->transfer,
             mbr_min(options->transfer->struct_size, sizeof context->transfer));
     context->instance = options->instance;
+    context->is_fork_safe = options->is_fork_safe;
     context->queue_entries =
         options->queue_entries != 0 ? options->queue_entries : MBR_CONTEXT_QUEUE_ENTRIES;
     context->queue_bytes = options->queue_bytes;
@@ -246,6 +247,7 @@ static void init(mbr_context *context)
     TAILQ_INIT(&context->live);
     mbr_pool_init(&context->epochs, context->heap, sizeof(mbr_epoch));
     mbr_pool_init(&context->marks, context->heap, sizeof(mbr_mark));
+    mbr_fork_guard_init(&context->fork);
 }
 
 static void finish(mbr_context *context)
@@ -256,6 +258,7 @@ static void finish(mbr_context *context)
     mbr_condition_finish(&context->reaper_wake);
     mbr_condition_finish(&context->changed);
     mbr_lock_finish(&context->lock);
+    mbr_fork_guard_finish(&context->fork);
     mbr_heap_release(context->heap, context);
 }
 
@@ -309,7 +312,9 @@ static mbr_status await_quiet(mbr_context *context, mbr_error *error)
 mbr_status mbr_context_destroy(mbr_context *context, mbr_error *error)
 {
     mbr_lock_assert_none_held();
-    mbr_status status = await_quiet(context, error);
+    mbr_status status = mbr_context_check_process(context, error);
+    if (status == MBR_OK)
+        status = await_quiet(context, error);
     if (status != MBR_OK)
         return status;
     mbr_context_stop_reaper(context);

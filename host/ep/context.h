@@ -58,6 +58,7 @@ typedef struct mbr_context_options {
      * its stream, so contexts that share an instance need ranges that do not meet. 0: 1 */
     uint64_t first_stream_id;
     bool reaper;                /* run a thread of its own */
+    bool is_fork_safe;          /* a forked child may call the tables */
     const mbr_heap *heap;       /* NULL: libc */
     const mbr_clock *clock;     /* NULL: CLOCK_MONOTONIC */
     const mbr_threads *threads; /* NULL: the system's */

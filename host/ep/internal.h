@@ -15,6 +15,7 @@
 #ifndef MEMBRANE_HOST_EP_INTERNAL_H
 #define MEMBRANE_HOST_EP_INTERNAL_H
 
+#include "abi/base/fork.h"
 #include "abi/base/lock.h"
 #include "abi/base/state.h"
 #include "host/ep/context.h"
@@ -112,6 +113,8 @@ struct mbr_context {
     const mbr_threads *threads;
     _Atomic uint64_t violation_count;
     _Atomic bool end_is_confirmed; /* of a lost one */
+    mbr_fork_guard fork;
+    bool is_fork_safe;
 
     mbr_lock lock;
     mbr_condition changed; /* for callers that wait for another thread's step */
@@ -226,6 +229,9 @@ void mbr_context_stop_reaper(mbr_context *context);
 /* Wakes the reaper if it sleeps past until_ns. */
 void mbr_context_poke_reaper_locked(mbr_context *context, uint64_t until_ns)
     MBR_REQUIRES(&context->lock);
+
+/* MBR_STALE in a forked child (rule 27): precedes every slot, and every wait for another thread. */
+mbr_status mbr_context_check_process(const mbr_context *context, mbr_error *error);
 
 /* ---- slot.c: every call into the tables, with no lock held ---- */
 mbr_status mbr_slot_line_open(

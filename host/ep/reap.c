@@ -248,6 +248,9 @@ static mbr_status drain_locked(mbr_context *context, drain *wanted, mbr_error *e
 
 mbr_status mbr_context_drain(mbr_context *context, uint64_t deadline_ns, mbr_error *error)
 {
+    mbr_status refused = mbr_context_check_process(context, error);
+    if (refused != MBR_OK)
+        return refused;
     mbr_lock_take(&context->lock);
     mbr_context_enter_locked(context);
     drain wanted = {.sequence = context->epoch_sequence,

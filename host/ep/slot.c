@@ -2,6 +2,23 @@
  * state that the contract allows. An answer outside the contract is MBR_CONTRACT_BROKEN and
  * counted. Never holds a lock around a call, and decides nothing from an answer. */
 #include "host/ep/internal.h"
+#include "host/ep/refuse.h"
+
+/* A slot, or the refusal that is due before it: the outcome then says that nothing happened. */
+#define CALL(context, slot, request, outcome, error)                                               \
+    (mbr_context_check_process(context, error) != MBR_OK                                           \
+            ? MBR_STALE                                                                            \
+            : (context)->slot((context)->instance, request, outcome, error))
+
+mbr_status mbr_context_check_process(const mbr_context *context, mbr_error *error)
+{
+    if (__builtin_expect(context->is_fork_safe || !mbr_fork_guard_is_child(&context->fork), 1))
+        return MBR_OK;
+    return mbr_ep_refuse(error, MBR_STALE, 0,
+        "EP %s belongs to the parent of this process, and a forked child may not use its lines; "
+        "make one after the fork, or start the child with exec",
+        context->name);
+}
 
 static mbr_status broken(mbr_context *context)
 {
@@ -27,7 +44,7 @@ mbr_status mbr_slot_line_open(
         MBR_SIZED(mbr_line_open_request), .line_id = line_id, .stream = native};
     mbr_outcome outcome = {MBR_SIZED(mbr_outcome)};
     mbr_lock_assert_none_held();
-    mbr_status status = context->order.line_open(context->instance, &request, &outcome, error);
+    mbr_status status = CALL(context, order.line_open, &request, &outcome, error);
     return judge(context, status, &outcome);
 }
 
@@ -36,7 +53,7 @@ mbr_status mbr_slot_line_close(mbr_context *context, uint64_t line_id)
     mbr_line_request request = {MBR_SIZED(mbr_line_request), .line_id = line_id};
     mbr_outcome outcome = {MBR_SIZED(mbr_outcome)};
     mbr_lock_assert_none_held();
-    mbr_status status = context->order.line_close(context->instance, &request, &outcome, NULL);
+    mbr_status status = CALL(context, order.line_close, &request, &outcome, NULL);
     return judge(context, status, &outcome);
 }
 
@@ -47,7 +64,7 @@ mbr_status mbr_slot_signal(
     mbr_line_request request = {MBR_SIZED(mbr_line_request), .line_id = line_id};
     mbr_outcome outcome = {MBR_SIZED(mbr_outcome)};
     mbr_lock_assert_none_held();
-    mbr_status status = context->order.signal(context->instance, &request, &outcome, error);
+    mbr_status status = CALL(context, order.signal, &request, &outcome, error);
     status = judge(context, status, &outcome);
     if (status == MBR_OK)
         *value = outcome.value;
@@ -60,7 +77,7 @@ mbr_status mbr_slot_reached(mbr_context *context, uint64_t line_id, uint64_t *va
     mbr_line_request request = {MBR_SIZED(mbr_line_request), .line_id = line_id};
     mbr_outcome outcome = {MBR_SIZED(mbr_outcome)};
     mbr_lock_assert_none_held();
-    mbr_status status = context->order.reached(context->instance, &request, &outcome, NULL);
+    mbr_status status = CALL(context, order.reached, &request, &outcome, NULL);
     if (status == MBR_OK)
         *value = outcome.value;
     return status;
@@ -73,7 +90,7 @@ mbr_status mbr_slot_wait(
         .value = value, .deadline_ns = deadline_ns};
     mbr_outcome outcome = {MBR_SIZED(mbr_outcome)};
     mbr_lock_assert_none_held();
-    mbr_status status = context->order.wait(context->instance, &request, &outcome, error);
+    mbr_status status = CALL(context, order.wait, &request, &outcome, error);
     /* A wait that gives up early would make its caller spin. */
     if (status == MBR_TIMED_OUT && mbr_clock_now(context->clock) < deadline_ns)
         return broken(context);
@@ -91,7 +108,7 @@ mbr_status mbr_slot_fill(mbr_context *context, mbr_native native, uint64_t addre
         .address = address, .bytes = bytes};
     mbr_outcome outcome = {MBR_SIZED(mbr_outcome)};
     mbr_lock_assert_none_held();
-    mbr_status status = context->transfer.fill(context->instance, &request, &outcome, error);
+    mbr_status status = CALL(context, transfer.fill, &request, &outcome, error);
     return judge(context, status, &outcome);
 }
 
@@ -102,6 +119,6 @@ mbr_status mbr_slot_copy(mbr_context *context, mbr_native native, uint64_t to_ad
         .to_address = to_address, .from_address = from_address, .bytes = bytes};
     mbr_outcome outcome = {MBR_SIZED(mbr_outcome)};
     mbr_lock_assert_none_held();
-    mbr_status status = context->transfer.copy(context->instance, &request, &outcome, error);
+    mbr_status status = CALL(context, transfer.copy, &request, &outcome, error);
     return judge(context, status, &outcome);
 }

@@ -8,6 +8,7 @@
 #ifndef MEMBRANE_HOST_LOADER_H
 #define MEMBRANE_HOST_LOADER_H
 
+#include "abi/base/fork.h"
 #include "abi/base/seam.h"
 #include "membrane/membrane_plugin.h"
 
@@ -141,7 +142,8 @@ typedef struct mbr_mechanism {
     mbr_order_vtable order;
     mbr_transfer_vtable transfer;
     bool has_virtual, has_shared, has_order, has_transfer;
-    bool is_traced; /* the tables and the instance are those of the trace */
+    bool is_traced;             /* the tables and the instance are those of the trace */
+    const mbr_fork_guard *fork; /* NULL: the note says that a forked child may call it */
     /* Facts, read once at open, with the conservative default of an unknown one. */
     uint64_t granule_min_bytes;
     uint64_t granule_recommended_bytes;
@@ -207,6 +209,17 @@ typedef struct mbr_foreign_table {
  * [any-thread] */
 mbr_status mbr_mechanism_fetch_foreign(
     const mbr_mechanism *mechanism, const mbr_foreign_table *wanted, void *own, mbr_error *error);
+
+/* MBR_STALE in a forked child of the process that loaded the plugin, unless its note says that it
+ * is fork-safe (rule 27): precedes every call of a slot. */
+mbr_status mbr_mechanism_refuse_child(const mbr_mechanism *mechanism, mbr_error *error);
+static inline mbr_status mbr_mechanism_check_process(
+    const mbr_mechanism *mechanism, mbr_error *error)
+{
+    return mechanism->fork != NULL && mbr_fork_guard_is_child(mechanism->fork)
+        ? mbr_mechanism_refuse_child(mechanism, error)
+        : MBR_OK;
+}
 
 /* Quiesces and closes. MBR_IN_USE with the plugin's tally while its report is not zero: the
  * mechanism then goes on, as after any other refusal. With MBR_CONTRACT_BROKEN the instance was

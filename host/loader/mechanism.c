@@ -18,6 +18,22 @@
 #define OWN_PREFIX "membrane." /* of the contract's capability ids */
 #define QUIESCE_NS UINT64_C(10000000000)
 
+/* ---- Forked children ---------------------------------------------------------------------------
+ */
+
+static const mbr_fork_guard *guard_of(const mbr_module *module)
+{
+    return (module->candidate.note.flags & MBR_NOTE_FORK_SAFE) != 0 ? NULL : &module->fork;
+}
+
+mbr_status mbr_mechanism_refuse_child(const mbr_mechanism *mechanism, mbr_error *error)
+{
+    return mbr_fail(error, MBR_STALE,
+        "plugin %s was loaded by the parent of this process, and its note does not say that a "
+        "forked child may use it; load it after the fork, or start the child with exec",
+        mechanism->plugin.name);
+}
+
 /* ---- Descriptions ---------------------------------------------------------------------------- */
 
 static bool take_text(char *text, size_t bytes)
@@ -57,9 +73,13 @@ mbr_status mbr_module_describe(
     mbr_mechanism_description answer = {MBR_SIZED(mbr_mechanism_description)};
     mbr_error own = {MBR_SIZED(mbr_error)};
     *description = (mbr_mechanism_description){MBR_SIZED(mbr_mechanism_description)};
+    const mbr_mechanism none = {.plugin = module->plugin, .fork = guard_of(module)};
+    mbr_status status = mbr_mechanism_check_process(&none, error);
+    if (status != MBR_OK)
+        return status;
     mbr_lock_assert_none_held();
     uint64_t began_ns = mbr_trace_begin(&module->trace);
-    mbr_status status = module->plugin.mechanisms(NULL, &request, &answer, &own);
+    status = module->plugin.mechanisms(NULL, &request, &answer, &own);
     mbr_trace_end(
         &module->trace, began_ns, module->plugin.name, "plugin.mechanisms", answer.name, status);
     status = mbr_answer_take("plugin.mechanisms", status, &own, error);
@@ -192,10 +212,13 @@ static mbr_status ask_capability(const mbr_mechanism *mechanism, const char *id,
     mbr_capability_outcome outcome = {MBR_SIZED(mbr_capability_outcome)};
     mbr_error own = {MBR_SIZED(mbr_error)};
     mbr_lock_assert_none_held();
+    *table = NULL;
+    mbr_status status = mbr_mechanism_check_process(mechanism, error);
+    if (status != MBR_OK)
+        return status;
     const mbr_trace_sink *trace = &mechanism->module->trace;
     uint64_t began_ns = mbr_trace_begin(trace);
-    mbr_status status =
-        mechanism->plugin.capability(mechanism->plugin_instance, &request, &outcome, &own);
+    status = mechanism->plugin.capability(mechanism->plugin_instance, &request, &outcome, &own);
     mbr_trace_end(trace, began_ns, mechanism->plugin.name, "plugin.capability", id, status);
     *table = outcome.table;
     return mbr_answer_take("plugin.capability", status, &own, error);
@@ -277,7 +300,7 @@ mbr_status mbr_mechanism_open(mbr_module *module, const mbr_mechanism_options *o
     mbr_mechanism *mechanism, mbr_error *error)
 {
     *mechanism = (mbr_mechanism){0};
-    mbr_mechanism own = {.module = module, .plugin = module->plugin};
+    mbr_mechanism own = {.module = module, .plugin = module->plugin, .fork = guard_of(module)};
     mbr_status status = find_description(module, options->mechanism, &own.description, error);
     if (status != MBR_OK)
         return status;
@@ -351,8 +374,11 @@ void mbr_mechanism_abandon(mbr_mechanism *mechanism)
 mbr_status mbr_mechanism_close(mbr_mechanism *mechanism, mbr_error *error)
 {
     MBR_CHECK(mechanism->instance != NULL);
+    mbr_status status = mbr_mechanism_check_process(mechanism, error);
+    if (status != MBR_OK)
+        return status;
     /* Asked before quiesce, so that a mechanism that is refused here goes on undisturbed. */
-    mbr_status status = ask_empty(mechanism, false, error);
+    status = ask_empty(mechanism, false, error);
     if (status != MBR_OK)
         return status;
     status = quiesce(mechanism, error);

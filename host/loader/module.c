@@ -90,6 +90,12 @@ static mbr_status find_file(const mbr_loader_os *os, const mbr_module_options *o
     return mbr_search_open(os, environment, name, judged, candidate);
 }
 
+static void finish_parts(mbr_module *module)
+{
+    mbr_fork_guard_finish(&module->fork);
+    mbr_trace_sink_finish(&module->trace);
+}
+
 /* Everything between an empty record and an open one; on failure the record is as it was. */
 static mbr_status open_record(
     const mbr_loader_os *os, const mbr_module_options *options, mbr_module *own)
@@ -105,9 +111,10 @@ static mbr_status open_record(
     mbr_status status = find_file(os, options, environment, &judged, &own->candidate);
     if (status == MBR_OK) {
         mbr_trace_sink_init(&own->trace, environment);
+        mbr_fork_guard_init(&own->fork);
         status = load(own, &judged);
         if (status != MBR_OK)
-            mbr_trace_sink_finish(&own->trace);
+            finish_parts(own);
     }
     mbr_judge_close(&judged);
     return status;
@@ -154,7 +161,7 @@ void mbr_module_close(mbr_module *module)
     mbr_lock_assert_none_held();
     if (atomic_load(&module->leaked_count) == 0)
         dlclose(module->handle);
-    mbr_trace_sink_finish(&module->trace);
+    finish_parts(module);
     mbr_heap_release(&heap, module);
 }
 

@@ -18,6 +18,7 @@ struct mbr_module {
     char version[MBR_PLUGIN_VERSION_BYTES];
     uint16_t minor;
     mbr_trace_sink trace;
+    mbr_fork_guard fork;
     _Atomic uint32_t open_count;   /* mechanisms that are open */
     _Atomic uint32_t leaked_count; /* instances that could not be closed: their code stays (I3) */
 };

@@ -102,7 +102,7 @@ def build_client(includes, flags, library, out):
 
 
 def build_library(root, objects, out):
-    gcc(['-shared', *objects, '-o', out, '-Wl,-soname,libmembrane.so.0', '-lpthread', '-ldl',
+    gcc(['-shared', *objects, '-o', out, '-Wl,-soname,libmembrane.so.0', '-lpthread', '-ldl', '-Wl,-z,nodelete',
          f'-Wl,--version-script={root}/host/libmembrane.lds', '-Wl,--no-undefined', '-lm'])
 
 

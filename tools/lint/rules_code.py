@@ -207,7 +207,8 @@ def slot_callers(tree):
     listed = "\n".join(tree.text(SLOTS) or [] if SLOTS in tree.paths else [])
     names = "|".join(sorted(set(re.findall(r"X\(\w+, (\w+),", listed))))
     # A slot's first argument is an instance, or NULL where there is none yet.
-    call = re.compile(rf"(?:\.|->)(?:{names})\(\s*(?:(?:\w+(?:\.|->))*instance|NULL),\s*&")
+    call = re.compile(rf"(?:\.|->)(?:{names})\(\s*(?:(?:\w+(?:\.|->))*instance|NULL),\s*&"
+                      rf"|\bCALL\(\w+, \w+\.(?:{names}), &")
     for path in tree.ending(".c"):
         if not names or not path.startswith("host/"):
             continue

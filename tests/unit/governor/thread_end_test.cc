@@ -186,8 +186,9 @@ TEST(Threads_EndDeathTest, NoKeyLeftToSeeTheEnd_SharedSlotWithoutCredit)
         ::testing::ExitedWithCode(7), "");
 }
 
-// The library may be gone before a thread that used it: its end must not run code that is no more.
-TEST(Threads_End, LibraryUnloadedBeforeTheThreadEnds_NothingOfItIsCalled)
+// A library with the books may be closed before a thread that used it ends. It is linked like
+// libmembrane.so, which stays (rule 27 lets no destructor take the thread's end back).
+TEST(Threads_End, LibraryClosedBeforeTheThreadEnds_ItsCodeIsStillThere)
 {
     void *library = dlopen("tests/unit/governor/libloaded.so", RTLD_NOW | RTLD_LOCAL);
     ASSERT_NE(library, nullptr) << dlerror();
@@ -197,11 +198,11 @@ TEST(Threads_End, LibraryUnloadedBeforeTheThreadEnds_NothingOfItIsCalled)
     std::thread thread([&] {
         EXPECT_EQ(book(), 1);
         barrier.Meet();
-        barrier.Meet(); // the library is gone
+        barrier.Meet(); // the library is closed
     });
     barrier.Meet();
     EXPECT_EQ(dlclose(library), 0);
-    EXPECT_EQ(dlopen("tests/unit/governor/libloaded.so", RTLD_NOW | RTLD_NOLOAD), nullptr);
+    EXPECT_NE(dlopen("tests/unit/governor/libloaded.so", RTLD_NOW | RTLD_NOLOAD), nullptr);
     barrier.Meet();
     thread.join();
 }

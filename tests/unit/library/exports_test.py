@@ -66,6 +66,27 @@ class Exports(unittest.TestCase):
         own = {"libc", "libm", "libdl", "libpthread", "ld-linux-x86-64"}
         self.assertEqual(set(), set(needed) - own - sanitizers)
 
+    def test_nothing_runs_at_a_fork_or_at_the_end_of_the_process(self):
+        """Rule 27. The compiler's own start-up files bring one entry, which ends frames."""
+        listed = subprocess.run(["nm", "-D", "--undefined-only", LIBRARY], stdout=subprocess.PIPE,
+                                check=True).stdout.decode()
+        taken = {line.split()[-1].split("@")[0] for line in listed.splitlines()}
+        self.assertIn("pthread_create", taken)
+        self.assertEqual(set(), taken & {"atexit", "__cxa_atexit", "on_exit", "at_quick_exit",
+                                         "pthread_atfork", "__register_atfork"})
+        if any(re.match("__[at]san_", name) for name in taken):
+            return # a sanitizer registers each object that it looks after
+        sections = subprocess.run(["readelf", "-SW", LIBRARY], stdout=subprocess.PIPE,
+                                  check=True).stdout.decode()
+        size = re.search(r"\.fini_array\s+FINI_ARRAY\s+\w+ \w+ (\w+)", sections)
+        self.assertEqual(8, int(size.group(1), 16))
+
+    def test_it_stays_in_the_process(self):
+        """A thread that ends after a dlclose runs code of it, and no destructor prevents that."""
+        dynamic = subprocess.run(
+            ["readelf", "-d", LIBRARY], stdout=subprocess.PIPE, check=True).stdout.decode()
+        self.assertRegex(dynamic, r"FLAGS_1.*NODELETE")
+
     def test_the_checker_notices(self):
         names = [name for name, _ in self.library]
         first = names[0]
