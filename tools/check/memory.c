@@ -34,7 +34,9 @@ static void refuse(int signal)
     siglongjmp(refused, 1);
 }
 
-static mbr_memory walk(volatile char *memory, uint64_t bytes, uint64_t seed, bool is_write)
+/* Not in line: nothing of it may live in registers across the jump out of a handler. */
+__attribute__((noinline)) static mbr_memory walk(
+    volatile char *memory, uint64_t bytes, uint64_t seed, bool is_write)
 {
     uint64_t stride = stride_of(bytes);
     for (uint64_t at = 0; at < bytes; at += stride) {
