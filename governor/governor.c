@@ -6,18 +6,6 @@
 
 #include <string.h>
 
-void mbr_governor_answer(void *answer, const void *full, size_t full_bytes)
-{
-    uint32_t struct_size;
-    memcpy(&struct_size, answer, sizeof(struct_size));
-    if (struct_size <= sizeof(struct_size))
-        return;
-    size_t head = sizeof(struct_size);
-    size_t known = (size_t)mbr_min(struct_size, full_bytes);
-    memcpy((char *)answer + head, (const char *)full + head, known - head);
-    memset((char *)answer + known, 0, struct_size - known);
-}
-
 void *mbr_governor_allocate(mbr_governor *governor, size_t bytes, void **block)
 {
     *block = mbr_heap_allocate(&governor->heap, bytes + MBR_LINE_BYTES - 1);

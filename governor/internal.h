@@ -11,6 +11,7 @@
 #define MEMBRANE_GOVERNOR_INTERNAL_H
 
 #include "abi/base/error.h"
+#include "abi/base/growable.h"
 #include "abi/base/lock.h"
 #include "governor/governor.h"
 
@@ -143,9 +144,6 @@ struct mbr_governor {
 /* Zeroed memory at the start of a cache line; *block is what to release. NULL when exhausted. */
 void *mbr_governor_allocate(mbr_governor *governor, size_t bytes, void **block);
 bool mbr_governor_name_fits(const char *name);
-/* Copies an answer into a caller's struct that begins with struct_size: at most that many bytes,
- * the rest of them zero; struct_size itself stays the caller's. */
-void mbr_governor_answer(void *answer, const void *full, size_t full_bytes);
 
 /* ---- credit.c: the slots of threads, and every movement between credit and room */
 /* The slot of this thread plus one; 0 before the thread's first call. */

@@ -154,7 +154,7 @@ static mbr_status answer(
     mbr_refusal full = {.asked_bytes = bytes};
     fill_refusal(holder, made, &full);
     if (refusal != NULL)
-        mbr_governor_answer(refusal, &full, sizeof(full));
+        mbr_growable_give(refusal, &full, sizeof(full));
     return MBR_OVER_BUDGET;
 }
 

@@ -137,7 +137,7 @@ void mbr_authority_figures_read(mbr_authority *authority, mbr_authority_figures 
     full.grant_count = slots.grant_count;
     full.refusal_count = load(&authority->refusal_count);
     full.violation_count = load(&authority->violation_count);
-    mbr_governor_answer(figures, &full, sizeof(full));
+    mbr_growable_give(figures, &full, sizeof(full));
 }
 
 static void fill_holder(mbr_holder *holder, uint64_t claimed, mbr_holder_figures *figures)
@@ -157,7 +157,7 @@ static void fill_holder(mbr_holder *holder, uint64_t claimed, mbr_holder_figures
     full.quarantined_bytes = load(&holder->quarantined_bytes);
     full.retained_bytes = load(&holder->retained_bytes);
     full.peak_charged_bytes = read_peak(&holder->charged, sums.highest_charged, full.charged_bytes);
-    mbr_governor_answer(figures, &full, sizeof(full));
+    mbr_growable_give(figures, &full, sizeof(full));
 }
 
 static uint64_t claimed_now(mbr_authority *authority)

@@ -159,18 +159,16 @@ static mbr_record *take_block(need *need)
 
 /* ---- Charge and content -------------------------------------------------------------------------
  */
-/* The caller's copy, which may know fewer fields. */
 static void report_refusal(const need *need)
 {
     mbr_refusal *to = need->request->refusal;
-    if (need->status != MBR_OVER_BUDGET || to == NULL || to->struct_size < sizeof(uint32_t))
+    if (need->status != MBR_OVER_BUDGET || to == NULL)
         return;
     mbr_refusal full = need->refusal;
     mbr_ep_figures figures = {MBR_SIZED(mbr_ep_figures)};
     mbr_context_read(need->arena->context, &figures);
     full.deferred_bytes = figures.queued_bytes;
-    full.struct_size = to->struct_size;
-    memcpy(to, &full, mbr_min(to->struct_size, sizeof(full)));
+    mbr_growable_give(to, &full, sizeof(full));
 }
 
 static bool charge(need *need, const mbr_memo *memo, uint64_t bytes)

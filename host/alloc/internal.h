@@ -17,6 +17,7 @@
 
 #include "abi/base/checked.h"
 #include "abi/base/error.h"
+#include "abi/base/growable.h"
 #include "abi/base/lock.h"
 #include "host/alloc/arena.h"
 #include "host/alloc/class.h"

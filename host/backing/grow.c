@@ -456,11 +456,7 @@ static void report_refusal(const mbr_growth_run *run, mbr_refusal *to)
     mbr_ep_figures figures = {MBR_SIZED(mbr_ep_figures)};
     mbr_context_read(run->plan.parts[0].range->context, &figures);
     full.deferred_bytes = figures.queued_bytes;
-    uint32_t room = to->struct_size;
-    if (room < sizeof(room))
-        return;
-    memcpy(to, &full, mbr_min(room, sizeof(full)));
-    to->struct_size = room;
+    mbr_growable_give(to, &full, sizeof(full));
 }
 
 mbr_status mbr_backing_grow(mbr_backing *backing, const mbr_grow_options *options,

@@ -19,6 +19,7 @@
 #include "abi/base/assert.h"
 #include "abi/base/checked.h"
 #include "abi/base/error.h"
+#include "abi/base/growable.h"
 #include "abi/base/lock.h"
 #include "host/backing/backing.h"
 #include "host/backing/extent_rule.h"

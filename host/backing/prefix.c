@@ -492,5 +492,5 @@ void mbr_prefix_figures_read(mbr_prefix *prefix, mbr_prefix_figures *figures)
             whole.exclusive_bytes += extent->bytes;
     }
     mbr_lock_drop(&backing->lock);
-    memcpy(figures, &whole, mbr_min(figures->struct_size, sizeof(whole)));
+    mbr_growable_give(figures, &whole, sizeof(whole));
 }

@@ -486,5 +486,5 @@ void mbr_range_figures_read(mbr_range *range, mbr_range_figures *figures)
         .parked_bytes = range->parked_bytes,
     };
     mbr_lock_drop(&backing->lock);
-    memcpy(figures, &whole, mbr_min(figures->struct_size, sizeof(whole)));
+    mbr_growable_give(figures, &whole, sizeof(whole));
 }

@@ -241,6 +241,11 @@ mbr_status mbr_manager_bind(mbr_manager *manager, const mbr_bind_request *reques
     mbr_binding_handle *binding, mbr_error *error)
 {
     binding->value = 0;
+    mbr_bind_request own;
+    mbr_status taken = MBR_TAKE(&own, mbr_bind_request, cache_keep_bytes, request, error);
+    if (taken != MBR_OK)
+        return taken;
+    request = &own;
     uint64_t handle;
     mbr_status status = mbr_table_prepare(&manager->bindings, &handle, error);
     if (status != MBR_OK)
@@ -299,8 +304,7 @@ mbr_status mbr_manager_read_binding(mbr_manager *manager, mbr_binding_handle bin
     mbr_binding_figures *figures, mbr_error *error)
 {
     mbr_status status;
-    mbr_binding_figures none = {0};
-    mbr_copy_figures(figures, &none, sizeof(none));
+    mbr_growable_give(figures, NULL, 0);
     mbr_binding_record *record = mbr_find_binding(manager, binding.value, &status, error);
     if (record == NULL)
         return status;
@@ -312,7 +316,7 @@ mbr_status mbr_manager_read_binding(mbr_manager *manager, mbr_binding_handle bin
     whole.range_count = record->range_count;
     whole.prefix_count = record->prefix_count;
     mbr_lock_drop(&manager->lock);
-    mbr_copy_figures(figures, &whole, sizeof(whole));
+    mbr_growable_give(figures, &whole, sizeof(whole));
     return MBR_OK;
 }
 

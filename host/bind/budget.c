@@ -50,6 +50,11 @@ mbr_status mbr_manager_create_authority(mbr_manager *manager, const mbr_authorit
     mbr_authority_handle *authority, mbr_error *error)
 {
     authority->value = 0;
+    mbr_authority_request own;
+    mbr_status taken = MBR_TAKE(&own, mbr_authority_request, measured, request, error);
+    if (taken != MBR_OK)
+        return taken;
+    request = &own;
     mbr_authority_record *record = mbr_heap_allocate(&manager->heap, sizeof(*record));
     if (record == NULL)
         return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for an authority");
@@ -132,6 +137,11 @@ mbr_status mbr_manager_create_holder(mbr_manager *manager, const mbr_holder_requ
     mbr_holder_handle *holder, mbr_error *error)
 {
     holder->value = 0;
+    mbr_holder_request own;
+    mbr_status taken = MBR_TAKE(&own, mbr_holder_request, allowance_bytes, request, error);
+    if (taken != MBR_OK)
+        return taken;
+    request = &own;
     mbr_status status;
     mbr_authority_record *authority =
         mbr_find_authority(manager, request->authority.value, &status, error);
@@ -266,13 +276,14 @@ mbr_status mbr_manager_read_authority(mbr_manager *manager, mbr_authority_handle
     mbr_authority_figures *figures, mbr_error *error)
 {
     mbr_status status;
+    mbr_growable_give(figures, NULL, 0);
     mbr_authority_record *record = mbr_find_authority(manager, authority.value, &status, error);
     if (record == NULL)
         return status;
     mbr_manager_fold(manager);
     mbr_authority_figures whole = {MBR_SIZED(mbr_authority_figures)};
     mbr_authority_figures_read(record->authority, &whole);
-    mbr_copy_figures(figures, &whole, sizeof(whole));
+    mbr_growable_give(figures, &whole, sizeof(whole));
     return MBR_OK;
 }
 
@@ -293,13 +304,14 @@ mbr_status mbr_manager_read_holder(
     mbr_manager *manager, mbr_holder_handle holder, mbr_holder_figures *figures, mbr_error *error)
 {
     mbr_status status;
+    mbr_growable_give(figures, NULL, 0);
     mbr_holder_record *record = mbr_find_holder(manager, holder.value, &status, error);
     if (record == NULL)
         return status;
     mbr_manager_fold(manager);
     mbr_holder_figures whole = {MBR_SIZED(mbr_holder_figures)};
     mbr_holder_figures_read(record->holder, &whole);
-    mbr_copy_figures(figures, &whole, sizeof(whole));
+    mbr_growable_give(figures, &whole, sizeof(whole));
     return MBR_OK;
 }
 

@@ -1,8 +1,6 @@
 /* EPs and streams of a manager, by handle. The context does the work; nothing here calls a line. */
 #include "host/bind/manager.h"
 
-#define QUEUE_ENTRIES_DEFAULT 65536
-
 /* ---- EPs
  * -------------------------------------------------------------------------------------------------------
  */
@@ -56,6 +54,11 @@ mbr_status mbr_ep_create(
     mbr_manager *manager, const mbr_ep_request *request, mbr_ep_handle *ep, mbr_error *error)
 {
     ep->value = 0;
+    mbr_ep_request own;
+    mbr_status taken = MBR_TAKE(&own, mbr_ep_request, instance, request, error);
+    if (taken != MBR_OK)
+        return taken;
+    request = &own;
     mbr_ep_record *record = mbr_heap_allocate(&manager->heap, sizeof(*record));
     if (record == NULL)
         return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for an EP");
@@ -64,8 +67,7 @@ mbr_status mbr_ep_create(
     if (status != MBR_OK)
         goto free_record;
     mbr_context_options options = {.name = request->name != NULL ? request->name : "ep",
-        .queue_entries =
-            request->queue_entries != 0 ? request->queue_entries : QUEUE_ENTRIES_DEFAULT,
+        .queue_entries = request->queue_entries,
         .queue_bytes = request->queue_bytes,
         .first_stream_id = next_stream_base(manager),
         .reaper = manager->threads,
@@ -214,12 +216,13 @@ mbr_status mbr_ep_read(
     mbr_manager *manager, mbr_ep_handle ep, mbr_ep_figures *figures, mbr_error *error)
 {
     mbr_status status;
+    mbr_growable_give(figures, NULL, 0);
     mbr_ep_record *record = mbr_find_ep(manager, ep.value, &status, error);
     if (record == NULL)
         return status;
     mbr_ep_figures whole = {MBR_SIZED(mbr_ep_figures)};
     mbr_context_read(record->context, &whole);
-    mbr_copy_figures(figures, &whole, sizeof(whole));
+    mbr_growable_give(figures, &whole, sizeof(whole));
     return MBR_OK;
 }
 

@@ -238,11 +238,3 @@ void mbr_manager_fold(mbr_manager *manager)
         mbr_authority_collect_credit(authority->authority);
     mbr_end_walk(manager, walk);
 }
-
-void mbr_copy_figures(void *to, const void *from, size_t size)
-{
-    uint32_t room;
-    memcpy(&room, to, sizeof(room));
-    memcpy(to, from, mbr_min(room, size));
-    memcpy(to, &room, mbr_min(room, sizeof(room)));
-}

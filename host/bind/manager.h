@@ -10,6 +10,7 @@
 
 #include "abi/base/checked.h"
 #include "abi/base/error.h"
+#include "abi/base/growable.h"
 #include "governor/governor.h"
 #include "host/alloc/arena.h"
 #include "host/backing/backing.h"
@@ -172,9 +173,6 @@ void mbr_unrefer(mbr_manager *manager, uint64_t *reference_count);
 
 /* During a walk: the backing after `last`, NULL to begin. */
 mbr_backing_record *mbr_next_backing(mbr_manager *manager, const mbr_backing_record *last);
-
-/* Copies a figures struct of `size` bytes into the caller's, which may be shorter. */
-void mbr_copy_figures(void *to, const void *from, size_t size);
 
 /* Counts a prefix on the holder, so that it is not destroyed before the prefix. NULL: *status. */
 mbr_holder_record *mbr_refer_holder(

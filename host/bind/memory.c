@@ -42,11 +42,17 @@ static mbr_status alloc_whole(mbr_manager *manager, const mbr_alloc_request *req
 __attribute__((noinline)) static mbr_status alloc_any(mbr_manager *manager,
     const mbr_alloc_request *request, mbr_alloc_result *result, mbr_error *error)
 {
+    mbr_growable_give(result, NULL, 0);
+    mbr_alloc_request own;
+    mbr_status taken = MBR_TAKE(&own, mbr_alloc_request, refusal, request, error);
+    if (taken != MBR_OK)
+        return taken;
+    request = &own;
     if (result->struct_size >= sizeof(*result))
         return alloc_whole(manager, request, result, error);
     mbr_alloc_result whole = {MBR_SIZED(mbr_alloc_result)};
     mbr_status status = alloc_whole(manager, request, &whole, error);
-    mbr_copy_figures(result, &whole, sizeof(whole));
+    mbr_growable_give(result, &whole, sizeof(whole));
     return status;
 }
 
@@ -55,8 +61,8 @@ __attribute__((noinline)) static mbr_status alloc_any(mbr_manager *manager,
 static inline bool try_alloc(
     mbr_manager *manager, const mbr_alloc_request *request, mbr_alloc_result *result)
 {
-    if (result->struct_size < sizeof(*result) || request->flags != 0 ||
-        (request->stream.value | request->tag | request->align_bytes) != 0)
+    if (request->struct_size < sizeof(*request) || result->struct_size < sizeof(*result) ||
+        request->flags != 0 || (request->stream.value | request->tag | request->align_bytes) != 0)
         return false;
     const mbr_binding_record *binding = mbr_table_find(&manager->bindings, request->binding.value);
     const mbr_holder_record *holder = mbr_table_find(&manager->holders, request->holder.value);
@@ -76,9 +82,15 @@ mbr_status mbr_alloc(mbr_manager *manager, const mbr_alloc_request *request,
 __attribute__((noinline)) static mbr_status free_any(
     mbr_manager *manager, const mbr_free_request *request, mbr_error *error)
 {
+    mbr_free_request own;
+    mbr_status status = MBR_TAKE(&own, mbr_free_request, stream_count, request, error);
+    if (status == MBR_OK)
+        status = mbr_flags_check(own.flags, MBR_FREE_NOW, "mbr_free_request", error);
+    if (status != MBR_OK)
+        return status;
+    request = &own;
     uint64_t ids[MBR_STREAM_LIST_COUNT];
-    mbr_status status =
-        mbr_stream_ids(manager, NULL, request->streams, request->stream_count, ids, error);
+    status = mbr_stream_ids(manager, NULL, request->streams, request->stream_count, ids, error);
     if (status != MBR_OK)
         return status;
     return mbr_alloc_free(manager->allocations, request->allocation, request->address,
@@ -87,7 +99,8 @@ __attribute__((noinline)) static mbr_status free_any(
 
 mbr_status mbr_free(mbr_manager *manager, const mbr_free_request *request, mbr_error *error)
 {
-    bool plain = request->flags == MBR_FREE_NOW && request->stream_count == 0;
+    bool plain = request->struct_size >= sizeof(*request) && request->flags == MBR_FREE_NOW &&
+        request->stream_count == 0;
     if (__builtin_expect(plain && mbr_alloc_try_free(manager->allocations, request->allocation), 1))
         return MBR_OK;
     return free_any(manager, request, error);
@@ -100,6 +113,8 @@ mbr_status mbr_alloc_read(mbr_manager *manager, mbr_allocation_handle allocation
     mbr_status status =
         mbr_alloc_table_read(manager->allocations, allocation, address, &whole, error);
     if (status == MBR_OK)
-        mbr_copy_figures(figures, &whole, sizeof(whole));
+        mbr_growable_give(figures, &whole, sizeof(whole));
+    else
+        mbr_growable_give(figures, NULL, 0);
     return status;
 }

@@ -12,10 +12,15 @@ mbr_status mbr_manager_open_plugin(mbr_manager *manager, const mbr_plugin_open_r
     mbr_plugin_handle *plugin, mbr_error *error)
 {
     plugin->value = 0;
+    mbr_plugin_open_request own;
+    mbr_status taken = MBR_TAKE(&own, mbr_plugin_open_request, name, request, error);
+    if (taken == MBR_OK)
+        taken = mbr_flags_check(own.flags, MBR_PLUGIN_TRUSTED, "mbr_plugin_open_request", error);
+    if (taken != MBR_OK)
+        return taken;
+    request = &own;
     if (request->name == NULL || request->name[0] == '\0')
         return mbr_fail(error, MBR_INVALID_ARGUMENT, "a plugin's name or path is missing");
-    if ((request->flags & 0xFFFFU & ~(uint32_t)MBR_PLUGIN_TRUSTED) != 0)
-        return mbr_fail(error, MBR_UNSUPPORTED, "unknown plugin flags %x", request->flags);
     mbr_plugin_record *record = mbr_heap_allocate(&manager->heap, sizeof(*record));
     if (record == NULL)
         return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for a plugin");
@@ -96,6 +101,11 @@ mbr_status mbr_manager_open_mechanism(mbr_manager *manager,
     const mbr_mechanism_open_request *request, mbr_mechanism_handle *mechanism, mbr_error *error)
 {
     mechanism->value = 0;
+    mbr_mechanism_open_request own;
+    mbr_status taken = MBR_TAKE(&own, mbr_mechanism_open_request, native_context, request, error);
+    if (taken != MBR_OK)
+        return taken;
+    request = &own;
     mbr_status status;
     mbr_plugin_record *plugin = mbr_find_plugin(manager, request->plugin.value, &status, error);
     if (plugin == NULL)
@@ -205,6 +215,7 @@ mbr_status mbr_manager_read_mechanism(mbr_manager *manager, mbr_mechanism_handle
     mbr_mechanism_figures *figures, mbr_error *error)
 {
     mbr_status status;
+    mbr_growable_give(figures, NULL, 0);
     mbr_mechanism_record *record = mbr_find_mechanism(manager, mechanism.value, &status, error);
     if (record == NULL)
         return status;
@@ -235,7 +246,7 @@ mbr_status mbr_manager_read_mechanism(mbr_manager *manager, mbr_mechanism_handle
     };
     memcpy(whole.name, opened->description.name, sizeof(whole.name));
     add_cached(manager, record, &whole);
-    mbr_copy_figures(figures, &whole, sizeof(whole));
+    mbr_growable_give(figures, &whole, sizeof(whole));
     return MBR_OK;
 }
 

@@ -20,7 +20,14 @@ mbr_status mbr_range_reserve(mbr_manager *manager, const mbr_range_reserve_reque
 {
     mbr_status status;
     mbr_range_reserve_result whole = {MBR_SIZED(mbr_range_reserve_result)};
-    mbr_copy_figures(result, &whole, sizeof(whole));
+    mbr_growable_give(result, &whole, sizeof(whole));
+    mbr_range_reserve_request own;
+    mbr_status taken = MBR_TAKE(&own, mbr_range_reserve_request, growth, request, error);
+    if (taken == MBR_OK)
+        taken = mbr_flags_check(own.flags, 0, "mbr_range_reserve_request", error);
+    if (taken != MBR_OK)
+        return taken;
+    request = &own;
     mbr_binding_record *binding = mbr_find_binding(manager, request->binding.value, &status, error);
     if (binding == NULL)
         return status;
@@ -53,7 +60,7 @@ mbr_status mbr_range_reserve(mbr_manager *manager, const mbr_range_reserve_reque
     whole.address = figures.address;
     whole.bytes = figures.bytes;
     whole.parked_bytes = figures.parked_bytes;
-    mbr_copy_figures(result, &whole, sizeof(whole));
+    mbr_growable_give(result, &whole, sizeof(whole));
     return MBR_OK;
 drop_handle:
     mbr_table_take(&manager->ranges, handle);
@@ -119,8 +126,9 @@ static mbr_status make_parts(mbr_manager *manager, const mbr_piece *pieces, uint
 static inline bool is_committed(
     mbr_manager *manager, const mbr_range_grow_request *request, mbr_range_grow_result *result)
 {
-    if (request->piece_count != 1 || request->publish != NULL ||
-        result->struct_size < sizeof(*result))
+    if (request->struct_size < sizeof(*request) || result->struct_size < sizeof(*result) ||
+        (request->flags & ~(uint32_t)MBR_GROW_ZEROED) != 0 || request->piece_count != 1 ||
+        request->publish != NULL)
         return false;
     uint64_t end;
     const mbr_piece *piece = &request->pieces[0];
@@ -137,7 +145,14 @@ __attribute__((noinline)) static mbr_status grow(mbr_manager *manager,
     const mbr_range_grow_request *request, mbr_range_grow_result *result, mbr_error *error)
 {
     mbr_range_grow_result whole = {MBR_SIZED(mbr_range_grow_result)};
-    mbr_copy_figures(result, &whole, sizeof(whole));
+    mbr_growable_give(result, &whole, sizeof(whole));
+    mbr_range_grow_request own;
+    mbr_status taken = MBR_TAKE(&own, mbr_range_grow_request, refusal, request, error);
+    if (taken == MBR_OK)
+        taken = mbr_flags_check(own.flags, MBR_GROW_ZEROED, "mbr_range_grow_request", error);
+    if (taken != MBR_OK)
+        return taken;
+    request = &own;
     mbr_status status;
     mbr_holder_record *holder = mbr_find_holder(manager, request->holder.value, &status, error);
     if (holder == NULL)
@@ -166,7 +181,7 @@ __attribute__((noinline)) static mbr_status grow(mbr_manager *manager,
         mbr_context_reap(list.context, true) != 0)
         status = mbr_backing_grow(list.backing, &options, &whole, error);
     release_parts(manager, &list);
-    mbr_copy_figures(result, &whole, sizeof(whole));
+    mbr_growable_give(result, &whole, sizeof(whole));
     return status;
 }
 
@@ -181,7 +196,14 @@ mbr_status mbr_range_decommit(mbr_manager *manager, const mbr_range_release_requ
 {
     mbr_status status;
     mbr_range_decommit_result whole = {MBR_SIZED(mbr_range_decommit_result)};
-    mbr_copy_figures(result, &whole, sizeof(whole));
+    mbr_growable_give(result, &whole, sizeof(whole));
+    mbr_range_release_request own;
+    mbr_status taken = MBR_TAKE(&own, mbr_range_release_request, stream_count, request, error);
+    if (taken == MBR_OK)
+        taken = mbr_flags_check(own.flags, MBR_FREE_NOW, "mbr_range_release_request", error);
+    if (taken != MBR_OK)
+        return taken;
+    request = &own;
     mbr_range_record *record = mbr_find_range(manager, request->piece.range.value, &status, error);
     if (record == NULL)
         return status;
@@ -192,13 +214,20 @@ mbr_status mbr_range_decommit(mbr_manager *manager, const mbr_range_release_requ
         return status;
     status = mbr_range_give_back(record->range, request->piece.offset_bytes, request->piece.bytes,
         (request->flags & MBR_FREE_NOW) != 0, ids, request->stream_count, &whole, error);
-    mbr_copy_figures(result, &whole, sizeof(whole));
+    mbr_growable_give(result, &whole, sizeof(whole));
     return status;
 }
 
 mbr_status mbr_range_release(
     mbr_manager *manager, const mbr_range_release_request *request, mbr_error *error)
 {
+    mbr_range_release_request own;
+    mbr_status taken = MBR_TAKE(&own, mbr_range_release_request, stream_count, request, error);
+    if (taken == MBR_OK)
+        taken = mbr_flags_check(own.flags, MBR_FREE_NOW, "mbr_range_release_request", error);
+    if (taken != MBR_OK)
+        return taken;
+    request = &own;
     mbr_status status;
     mbr_range_record *record = mbr_find_range(manager, request->piece.range.value, &status, error);
     if (record == NULL)
@@ -258,11 +287,11 @@ mbr_status mbr_range_read(mbr_manager *manager, mbr_range_handle range, uint64_t
     mbr_range_figures *figures, mbr_error *error)
 {
     mbr_range_figures whole = {MBR_SIZED(mbr_range_figures)};
-    mbr_copy_figures(figures, &whole, sizeof(whole));
+    mbr_growable_give(figures, &whole, sizeof(whole));
     mbr_walk walk = mbr_walks_begin(&manager->range_walks);
     mbr_status status = read_range(manager, range, address, &whole, error);
     mbr_walks_end(&manager->range_walks, walk);
-    mbr_copy_figures(figures, &whole, sizeof(whole));
+    mbr_growable_give(figures, &whole, sizeof(whole));
     return status;
 }
 
@@ -282,7 +311,12 @@ mbr_status mbr_prefix_create(mbr_manager *manager, const mbr_prefix_request *req
 {
     mbr_status status;
     mbr_prefix_result whole = {MBR_SIZED(mbr_prefix_result)};
-    mbr_copy_figures(result, &whole, sizeof(whole));
+    mbr_growable_give(result, &whole, sizeof(whole));
+    mbr_prefix_request own;
+    mbr_status taken = MBR_TAKE(&own, mbr_prefix_request, pieces, request, error);
+    if (taken != MBR_OK)
+        return taken;
+    request = &own;
     mbr_holder_record *holder = mbr_refer_holder(manager, request->holder, &status, error);
     if (holder == NULL)
         return status;
@@ -312,7 +346,7 @@ mbr_status mbr_prefix_create(mbr_manager *manager, const mbr_prefix_request *req
     count_prefixes(manager, record->binding, 1);
     mbr_table_publish(&manager->prefixes, handle, record);
     whole.prefix.value = handle;
-    mbr_copy_figures(result, &whole, sizeof(whole));
+    mbr_growable_give(result, &whole, sizeof(whole));
     release_parts(manager, &list);
     return MBR_OK;
 drop_handle:
@@ -345,7 +379,12 @@ mbr_status mbr_prefix_attach(mbr_manager *manager, const mbr_prefix_attach_reque
 {
     mbr_status status;
     mbr_prefix_attach_result whole = {MBR_SIZED(mbr_prefix_attach_result)};
-    mbr_copy_figures(result, &whole, sizeof(whole));
+    mbr_growable_give(result, &whole, sizeof(whole));
+    mbr_prefix_attach_request own;
+    mbr_status taken = MBR_TAKE(&own, mbr_prefix_attach_request, stream, request, error);
+    if (taken != MBR_OK)
+        return taken;
+    request = &own;
     mbr_prefix_record *record = mbr_find_prefix(manager, request->prefix.value, &status, error);
     if (record == NULL)
         return status;
@@ -368,7 +407,7 @@ mbr_status mbr_prefix_attach(mbr_manager *manager, const mbr_prefix_attach_reque
             request->limit_bytes, holder->holder, &whole, error);
     if (targets != inline_targets)
         mbr_heap_release(&manager->heap, targets);
-    mbr_copy_figures(result, &whole, sizeof(whole));
+    mbr_growable_give(result, &whole, sizeof(whole));
     return status;
 }
 
@@ -390,12 +429,12 @@ mbr_status mbr_prefix_read(
 {
     mbr_status status;
     mbr_prefix_figures whole = {MBR_SIZED(mbr_prefix_figures)};
-    mbr_copy_figures(figures, &whole, sizeof(whole));
+    mbr_growable_give(figures, &whole, sizeof(whole));
     mbr_walk walk = mbr_walks_begin(&manager->range_walks);
     mbr_prefix_record *record = mbr_find_prefix(manager, prefix.value, &status, error);
     if (record != NULL)
         mbr_prefix_figures_read(record->prefix, &whole);
     mbr_walks_end(&manager->range_walks, walk);
-    mbr_copy_figures(figures, &whole, sizeof(whole));
+    mbr_growable_give(figures, &whole, sizeof(whole));
     return status;
 }

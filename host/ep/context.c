@@ -3,6 +3,7 @@
 #include "host/ep/context.h"
 
 #include "abi/base/checked.h"
+#include "abi/base/growable.h"
 #include "host/ep/internal.h"
 #include "host/ep/refuse.h"
 #include "membrane/layout.h"
@@ -329,7 +330,6 @@ void mbr_context_read(mbr_context *context, mbr_ep_figures *figures)
     mbr_lock_take(&context->lock);
     uint64_t life = atomic_load(&context->head.life);
     mbr_ep_figures now = {
-        .struct_size = figures->struct_size,
         .context_state = state_of(life),
         .pin_count = pins_of(life),
         .stream_count = context->stream_count,
@@ -343,5 +343,5 @@ void mbr_context_read(mbr_context *context, mbr_ep_figures *figures)
         .violation_count = atomic_load(&context->violation_count),
     };
     mbr_lock_drop(&context->lock);
-    memcpy(figures, &now, mbr_min(figures->struct_size, sizeof now));
+    mbr_growable_give(figures, &now, sizeof now);
 }

@@ -21,7 +21,7 @@ mbr_status mbr_sequence_read(
     uint64_t readable;
     if (whole.shared_bytes != 0)
         whole.shared_tokens = mbr_kv_shared_tokens(kv, lists, whole.tokens, &readable);
-    mbr_kv_copy_figures(figures, &whole, sizeof(whole));
+    mbr_growable_give(figures, &whole, sizeof(whole));
     return MBR_OK;
 }
 
@@ -36,6 +36,7 @@ static mbr_status check_index(const char *what, uint64_t index, uint64_t count, 
 mbr_status mbr_sequence_strides(
     const mbr_sequence *sequence, uint32_t group, mbr_kv_strides *strides, mbr_error *error)
 {
+    mbr_growable_give(strides, NULL, 0);
     mbr_status status = check_index("group", group, sequence->kv->group_count, error);
     if (status != MBR_OK)
         return status;
@@ -48,7 +49,7 @@ mbr_status mbr_sequence_strides(
         .layer_bytes = from->layer_bytes,
         .plane_bytes = from->plane_bytes,
         .head_bytes = from->head_bytes};
-    mbr_kv_copy_figures(strides, &whole, sizeof(whole));
+    mbr_growable_give(strides, &whole, sizeof(whole));
     return MBR_OK;
 }
 

@@ -23,6 +23,7 @@
 #include "abi/base/assert.h"
 #include "abi/base/checked.h"
 #include "abi/base/error.h"
+#include "abi/base/growable.h"
 #include "abi/base/lock.h"
 #include "abi/base/seam.h"
 #include "host/holder/geometry/commit.h"
@@ -134,12 +135,6 @@ struct mbr_kv_prefix {
 };
 
 /* ---- kv.c ----------------------------------------------------------------------------------- */
-/* Whether the caller's struct holds all fields of version 1; fills the error if not. `needed` is
- * the end of the last of them, whatever was appended since. */
-mbr_status mbr_kv_check_size(uint32_t stated, size_t needed, const char *name, mbr_error *error);
-#define MBR_KV_END_OF(type, field) (offsetof(type, field) + sizeof(((type *)0)->field))
-/* Copies figures of `size` bytes into the caller's, which may be shorter. */
-void mbr_kv_copy_figures(void *to, const void *from, size_t size);
 mbr_status mbr_kv_refuse(const mbr_geometry_error *refused, mbr_error *error);
 
 /* ---- shared.c: records and lists of shared extents --------------------------------------------

@@ -5,22 +5,6 @@
 
 #include <utlist.h>
 
-mbr_status mbr_kv_check_size(uint32_t stated, size_t needed, const char *name, mbr_error *error)
-{
-    if (stated >= needed)
-        return MBR_OK;
-    return mbr_fail(error, MBR_INVALID_ARGUMENT,
-        "struct_size %u of %s is below %zu; set it with MBR_SIZED(%s)", stated, name, needed, name);
-}
-
-void mbr_kv_copy_figures(void *to, const void *from, size_t size)
-{
-    uint32_t room;
-    memcpy(&room, to, sizeof(room));
-    memcpy(to, from, mbr_min(room, size));
-    memcpy(to, &room, mbr_min(room, sizeof(room)));
-}
-
 mbr_status mbr_kv_refuse(const mbr_geometry_error *refused, mbr_error *error)
 {
     mbr_status status =
@@ -185,8 +169,9 @@ mbr_status mbr_kv_create(
 {
     *kv = NULL;
     mbr_kv_place place;
-    mbr_status status = mbr_kv_check_size(
-        request->struct_size, MBR_KV_END_OF(mbr_kv_request, extent_bytes), "mbr_kv_request", error);
+    mbr_kv_request own;
+    mbr_status status = MBR_TAKE(&own, mbr_kv_request, extent_bytes, request, error);
+    request = &own;
     if (status == MBR_OK)
         status = read_place(manager, request, &place, error);
     if (status == MBR_OK)
@@ -322,6 +307,6 @@ mbr_status mbr_kv_read(mbr_kv *kv, mbr_kv_figures *figures, mbr_error *error)
             whole.live_bytes += sliding_shared_locked(kv, i);
     }
     mbr_lock_drop(&kv->lock);
-    mbr_kv_copy_figures(figures, &whole, sizeof(whole));
+    mbr_growable_give(figures, &whole, sizeof(whole));
     return MBR_OK;
 }

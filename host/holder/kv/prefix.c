@@ -282,6 +282,7 @@ mbr_status mbr_kv_prefix_read(
     const mbr_kv_prefix *prefix, mbr_kv_prefix_figures *figures, mbr_error *error)
 {
     mbr_prefix_figures kept = {MBR_SIZED(mbr_prefix_figures)};
+    mbr_growable_give(figures, NULL, 0);
     mbr_status status = mbr_prefix_read(prefix->kv->manager, prefix->handle, &kept, error);
     if (status != MBR_OK)
         return status;
@@ -290,6 +291,6 @@ mbr_status mbr_kv_prefix_read(
         .shared_tokens = prefix->shared_tokens,
         .shared_bytes = kept.shared_bytes,
         .exclusive_bytes = kept.exclusive_bytes};
-    mbr_kv_copy_figures(figures, &whole, sizeof(whole));
+    mbr_growable_give(figures, &whole, sizeof(whole));
     return MBR_OK;
 }

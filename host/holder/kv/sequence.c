@@ -58,10 +58,6 @@ static mbr_status check_request(
     const mbr_kv *kv, const mbr_sequence_request *request, mbr_error *error)
 {
     const mbr_kv_prefix *prefix = request->prefix;
-    mbr_status status = mbr_kv_check_size(request->struct_size,
-        MBR_KV_END_OF(mbr_sequence_request, refusal), "mbr_sequence_request", error);
-    if (status != MBR_OK)
-        return status;
     if (request->tokens > kv->max_tokens)
         return mbr_fail(error, MBR_OUT_OF_RANGE, "%lu tokens are above the cache's max_tokens %lu",
             request->tokens, kv->max_tokens);
@@ -190,7 +186,11 @@ mbr_status mbr_sequence_create(
     mbr_kv *kv, const mbr_sequence_request *request, mbr_sequence **sequence, mbr_error *error)
 {
     *sequence = NULL;
-    mbr_status status = check_request(kv, request, error);
+    mbr_sequence_request own;
+    mbr_status status = MBR_TAKE(&own, mbr_sequence_request, refusal, request, error);
+    request = &own;
+    if (status == MBR_OK)
+        status = check_request(kv, request, error);
     if (status != MBR_OK)
         return status;
     mbr_sequence *created = make_record(kv, request);

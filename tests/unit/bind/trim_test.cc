@@ -1,0 +1,131 @@
+// What a trim keeps and what it says it gave: in total over all arenas and backings of the
+// mechanism, to the byte.
+#include "tests/unit/bind/host_world.h"
+
+#include "tests/support/faulty/faults.h"
+
+#include <cstdio>
+#include <vector>
+
+namespace membrane
+{
+namespace
+{
+
+/* The system has less by what the trim says, at any watermark. */
+uint64_t trim(HostWorld &world, uint64_t keep_bytes)
+{
+    uint64_t owned = world.figures().plugin_owned_bytes, released = 77;
+    EXPECT_EQ(MBR_OK,
+        mbr_manager_trim(world.manager, world.mechanism, keep_bytes, &released, &world.error));
+    EXPECT_EQ(owned - world.figures().plugin_owned_bytes, released);
+    EXPECT_TRUE(world.clean());
+    return released;
+}
+
+void make_idle_slabs(HostWorld &world)
+{
+    std::vector<mbr_alloc_result> blocks;
+    for (int i = 0; i < 64; i++)
+        blocks.push_back(world.alloc(kMiB / 4));
+    for (const auto &block : blocks)
+        EXPECT_EQ(MBR_OK, world.free_now(block.allocation));
+}
+
+TEST(Trim, IdleSlabs_StayUpToWhatIsKept)
+{
+    for (const char *plugin :
+        {"plugins/host/libmembrane-host.so", "tests/support/libmembrane-eager.so"}) {
+        HostWorld world(64 * kMiB, nullptr, plugin);
+        make_idle_slabs(world);
+        uint64_t owned = world.figures().plugin_owned_bytes;
+        ASSERT_LE(16 * kMiB, owned);
+        EXPECT_EQ(0u, trim(world, owned));
+        uint64_t kept = world.figures().plugin_owned_bytes;
+        EXPECT_LE(owned / 4, owned - trim(world, owned / 2)); /* whole slabs, not all of them */
+        EXPECT_GE(owned / 2, world.figures().plugin_owned_bytes);
+        EXPECT_EQ(owned, kept);
+        trim(world, 0);
+        EXPECT_EQ(0u, world.figures().plugin_owned_bytes);
+    }
+}
+
+TEST(Trim, BelowAWatermark_SaysWhatTheWatermarkGaveToo)
+{
+    HostWorld world;
+    auto request = world.bind_request();
+    request.cache_keep_bytes = 4 * kMiB;
+    mbr_binding_handle first = world.binding;
+    ASSERT_EQ(MBR_OK, mbr_manager_bind(world.manager, &request, &world.binding, &world.error));
+    make_idle_slabs(world);
+    ASSERT_NE(0u, world.figures().plugin_owned_bytes);
+    trim(world, 0);
+    EXPECT_EQ(0u, world.figures().plugin_owned_bytes);
+    EXPECT_EQ(MBR_OK, mbr_manager_unbind(world.manager, world.binding, &world.error));
+    world.binding = first;
+}
+
+TEST(Trim, AfterADriverSaidOutOfMemory_GrowthIsTriedAgain)
+{
+    faulty_plan plan = {};
+    plan.fail_from[FAULTY_EXTENT_CREATE] = 1;
+    plan.fail_count[FAULTY_EXTENT_CREATE] = 1;
+    plan.status = MBR_OUT_OF_MEMORY;
+    char text[32];
+    std::snprintf(text, sizeof(text), "%llx",
+        static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(&plan)));
+    const mbr_clock stopped = {[](void *) -> uint64_t { return 1; }, nullptr};
+    const mbr_manager_seams seams = {nullptr, &stopped}; /* no sample is due by time */
+    HostWorld world(64 * kMiB, &seams, "tests/support/libmembrane-faulty.so", {{"faults", text}});
+    auto range = world.reserve(8 * kMiB);
+    ASSERT_EQ(MBR_OUT_OF_MEMORY, world.grow(range.range, 0, kMiB));
+    ASSERT_EQ(MBR_OVER_BUDGET, world.grow(range.range, 0, kMiB));
+    trim(world, 0);
+    EXPECT_EQ(MBR_OK, world.grow(range.range, 0, kMiB)) << world.error.text;
+    EXPECT_EQ(1u, plan.met);
+    EXPECT_EQ(MBR_OK, world.release(range.range));
+}
+
+TEST(Trim, OfTwoAuthorities_KeepsTheBytesInTotal)
+{
+    HostWorld world;
+    auto authority_request = sized<mbr_authority_request>();
+    authority_request.tier = MBR_TIER_HOST;
+    authority_request.name = "other";
+    authority_request.limit_bytes = 64 * kMiB;
+    mbr_authority_handle authority, first_authority = world.authority;
+    ASSERT_EQ(MBR_OK,
+        mbr_manager_create_authority(world.manager, &authority_request, &authority, &world.error));
+    auto holder_request = sized<mbr_holder_request>();
+    holder_request.role = MBR_ROLE_KV;
+    holder_request.authority = authority;
+    holder_request.name = "other";
+    holder_request.allowance_bytes = MBR_NO_ALLOWANCE;
+    mbr_holder_handle holder, first_holder = world.holder;
+    ASSERT_EQ(
+        MBR_OK, mbr_manager_create_holder(world.manager, &holder_request, &holder, &world.error));
+    mbr_binding_handle first_binding = world.binding;
+    for (bool other : {false, true}) {
+        if (other) {
+            world.authority = authority;
+            world.holder = holder;
+            auto request = world.bind_request();
+            ASSERT_EQ(
+                MBR_OK, mbr_manager_bind(world.manager, &request, &world.binding, &world.error));
+        }
+        auto range = world.reserve(8 * kMiB, kMiB);
+        ASSERT_EQ(MBR_OK, world.grow(range.range, 0, 8 * kMiB));
+        ASSERT_EQ(MBR_OK, world.release(range.range));
+    }
+    EXPECT_EQ(10 * kMiB, trim(world, 6 * kMiB));
+    EXPECT_EQ(6 * kMiB, world.figures().plugin_owned_bytes);
+    EXPECT_EQ(MBR_OK, mbr_manager_unbind(world.manager, world.binding, &world.error));
+    EXPECT_EQ(MBR_OK, mbr_manager_destroy_holder(world.manager, holder, &world.error));
+    EXPECT_EQ(MBR_OK, mbr_manager_destroy_authority(world.manager, authority, &world.error));
+    world.binding = first_binding;
+    world.holder = first_holder;
+    world.authority = first_authority;
+}
+
+} // namespace
+} // namespace membrane
