@@ -126,6 +126,7 @@ bool mbr_extent_pool_put(mbr_backing *backing, mbr_extent *extent)
         return false;
     mbr_extent_move(backing, extent, MBR_EXTENT_POOLED);
     mbr_extent_pay(extent, backing->cache);
+    extent->pooled_serial = ++backing->pool_serial;
     DL_APPEND(pool_class->extents, extent);
     backing->pooled_bytes += extent->owned_bytes;
     return true;
@@ -159,11 +160,14 @@ mbr_extent *mbr_extent_pool_take(mbr_backing *backing, uint64_t bytes, uint32_t 
 
 mbr_extent *mbr_extent_pool_take_coldest(mbr_backing *backing)
 {
+    mbr_pool_class *found = NULL;
     for (uint32_t i = 0; i < backing->pool_class_count; i++) {
-        if (backing->pool[i].extents != NULL)
-            return take_from(backing, &backing->pool[i], backing->pool[i].extents);
+        mbr_pool_class *other = &backing->pool[i];
+        if (other->extents != NULL &&
+            (found == NULL || other->extents->pooled_serial < found->extents->pooled_serial))
+            found = other;
     }
-    return NULL;
+    return found == NULL ? NULL : take_from(backing, found, found->extents);
 }
 
 void mbr_extent_withhold(mbr_backing *backing, mbr_extent *extent)

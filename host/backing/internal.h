@@ -77,6 +77,7 @@ struct mbr_extent {
     mbr_holder *payer;
     mbr_slot *slots;
     mbr_keep *keeps;
+    uint64_t pooled_serial;  /* rises with each put: the pool's lowest is its coldest */
     mbr_extent *next, *prev; /* in the pool's class, or among the withheld */
 };
 
@@ -160,6 +161,7 @@ struct mbr_backing {
     mbr_range *buckets[MBR_RANGE_BUCKET_COUNT];
     mbr_pool_class pool[MBR_POOL_CLASS_LIMIT_COUNT];
     uint32_t pool_class_count;
+    uint64_t pool_serial; /* of the last put */
     mbr_extent *withheld; /* quarantined without a slot */
     mbr_eager_span *retained_spans;
     mbr_backing_user *users;

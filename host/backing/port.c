@@ -21,6 +21,7 @@ struct mbr_port {
     const mbr_heap *heap;
     _Atomic uint64_t next_id;
     _Atomic uint64_t owned_bytes, mapped_bytes, reserved_bytes;
+    _Atomic uint64_t given_back_bytes; /* over its life */
     _Atomic uint64_t reservation_count, extent_count, mapping_count, allocation_count;
     _Atomic uint64_t call_count, violation_count;
     /* What a plugin kept after an answer that cannot be trusted: the audit leaves it out. */
@@ -300,6 +301,7 @@ mbr_status mbr_port_extent_destroy(
     answer->gone_bytes = owned_bytes;
     sub_count(&port->extent_count, 1);
     sub_count(&port->owned_bytes, owned_bytes);
+    add_count(&port->given_back_bytes, owned_bytes);
     return MBR_OK;
 }
 
@@ -444,6 +446,7 @@ mbr_status mbr_port_release(mbr_port *port, uint64_t allocation_id, uint64_t add
     answer->gone_bytes = owned_bytes;
     sub_count(&port->allocation_count, 1);
     sub_count(&port->owned_bytes, owned_bytes);
+    add_count(&port->given_back_bytes, owned_bytes);
     sub_count(&port->mapped_bytes, owned_bytes);
     return MBR_OK;
 }
@@ -505,6 +508,7 @@ void mbr_port_read(const mbr_port *port, mbr_port_figures *figures)
         .owned_bytes = read_count(&port->owned_bytes),
         .mapped_bytes = read_count(&port->mapped_bytes),
         .reserved_bytes = read_count(&port->reserved_bytes),
+        .given_back_bytes = read_count(&port->given_back_bytes),
         .reservation_count = read_count(&port->reservation_count),
         .extent_count = read_count(&port->extent_count),
         .mapping_count = read_count(&port->mapping_count),

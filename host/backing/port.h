@@ -74,6 +74,7 @@ bool mbr_port_stats(mbr_port *port, mbr_mechanism_stats *stats);
 
 typedef struct mbr_port_figures {
     uint64_t owned_bytes, mapped_bytes, reserved_bytes; /* the host's own count */
+    uint64_t given_back_bytes;                          /* destroyed and released over its life */
     uint64_t reservation_count, extent_count, mapping_count, allocation_count;
     uint64_t call_count, violation_count;
 } mbr_port_figures;

@@ -250,15 +250,75 @@ mbr_status mbr_manager_read_mechanism(mbr_manager *manager, mbr_mechanism_handle
     return MBR_OK;
 }
 
-static void trim_arenas(mbr_manager *manager, const mbr_mechanism_record *record)
+/* ---- Trimming
+ * -------------------------------------------------------------------------------------------------
+ */
+
+/* During a walk: calls `visit` for each arena over the mechanism. */
+static void visit_arenas(mbr_manager *manager, const mbr_mechanism_record *record,
+    void (*visit)(mbr_binding_record *binding, uint64_t *bytes), uint64_t *bytes)
 {
     uint32_t cursor = 0;
     mbr_binding_record *binding;
     while ((binding = mbr_table_next(&manager->bindings, &cursor)) != NULL) {
         for (; binding != NULL; binding = binding->older) {
             if (binding->backing->mechanism == record)
-                mbr_arena_trim(binding->arena, 0);
+                visit(binding, bytes);
         }
+    }
+}
+
+/* What threads keep goes back to its slabs first: some of them are idle then. */
+static void add_idle(mbr_binding_record *binding, uint64_t *cached_bytes)
+{
+    mbr_arena_figures figures;
+    mbr_arena_trim(binding->arena, UINT64_MAX);
+    mbr_arena_read(binding->arena, &figures);
+    *cached_bytes += figures.idle_bytes;
+}
+
+/* Idle slabs go to the backing, and from there to the system. */
+static void shed_idle(mbr_binding_record *binding, uint64_t *excess_bytes)
+{
+    mbr_arena_figures figures;
+    mbr_arena_read(binding->arena, &figures);
+    if (*excess_bytes == 0 || figures.idle_bytes == 0)
+        return;
+    uint64_t keep_bytes = figures.idle_bytes - mbr_min(figures.idle_bytes, *excess_bytes);
+    uint64_t given_bytes = mbr_arena_trim(binding->arena, keep_bytes);
+    mbr_backing_evict(binding->backing->backing, given_bytes);
+    *excess_bytes -= mbr_min(*excess_bytes, given_bytes);
+}
+
+/* During a walk: what the backings keep first, which serves any request but no hot one. */
+static void trim_to(mbr_manager *manager, const mbr_mechanism_record *record, uint64_t keep_bytes)
+{
+    mbr_backing_figures kept;
+    uint64_t cached_bytes = 0;
+    visit_arenas(manager, record, add_idle, &cached_bytes);
+    for (mbr_backing_record *backing = NULL;
+         (backing = mbr_next_backing(manager, backing)) != NULL;) {
+        mbr_backing_read(backing->backing, &kept);
+        if (backing->mechanism == record)
+            cached_bytes += kept.pooled_bytes + kept.parked_bytes;
+    }
+    uint64_t excess_bytes = cached_bytes - mbr_min(cached_bytes, keep_bytes);
+    for (mbr_backing_record *backing = NULL;
+         (backing = mbr_next_backing(manager, backing)) != NULL;) {
+        if (backing->mechanism != record)
+            continue;
+        excess_bytes -= mbr_min(excess_bytes, mbr_backing_evict(backing->backing, excess_bytes));
+    }
+    visit_arenas(manager, record, shed_idle, &excess_bytes);
+}
+
+/* During a walk: more is free now than was measured. */
+static void sample_authorities(mbr_manager *manager, const mbr_mechanism_record *record)
+{
+    for (mbr_backing_record *backing = NULL;
+         (backing = mbr_next_backing(manager, backing)) != NULL;) {
+        if (backing->mechanism == record)
+            mbr_authority_sample(backing->authority->authority, true);
     }
 }
 
@@ -266,21 +326,19 @@ mbr_status mbr_manager_trim(mbr_manager *manager, mbr_mechanism_handle mechanism
     uint64_t keep_bytes, uint64_t *released_bytes, mbr_error *error)
 {
     mbr_status status;
-    uint64_t released = 0;
-    mbr_mechanism_record *record = mbr_find_mechanism(manager, mechanism.value, &status, error);
+    mbr_port_figures before, after;
     if (released_bytes != NULL)
         *released_bytes = 0;
+    mbr_mechanism_record *record = mbr_find_mechanism(manager, mechanism.value, &status, error);
     if (record == NULL)
         return status;
     mbr_walk walk = mbr_begin_walk(manager);
-    trim_arenas(manager, record);
-    for (mbr_backing_record *backing = NULL;
-         (backing = mbr_next_backing(manager, backing)) != NULL;) {
-        if (backing->mechanism == record)
-            released += mbr_backing_trim(backing->backing, keep_bytes);
-    }
+    mbr_port_read(record->port, &before);
+    trim_to(manager, record, keep_bytes);
+    sample_authorities(manager, record);
+    mbr_port_read(record->port, &after);
     mbr_end_walk(manager, walk);
     if (released_bytes != NULL)
-        *released_bytes = released;
+        *released_bytes = after.given_back_bytes - before.given_back_bytes;
     return MBR_OK;
 }

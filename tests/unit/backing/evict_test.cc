@@ -6,7 +6,7 @@ namespace membrane
 namespace
 {
 
-void decommit(World &world, mbr_range *range, uint64_t bytes)
+void decommit(mbr_range *range, uint64_t bytes)
 {
     mbr_range_decommit_result result = {};
     result.struct_size = sizeof(result);
@@ -21,10 +21,10 @@ TEST(Evict, PoolOfSeveralSizes_GivesWhatWasPutThereFirst)
     mbr_range *large = world.reserve(32 * kGranule, {4 * kGranule, 4 * kGranule, 0});
     ASSERT_EQ(MBR_OK, world.grow(small, 0, kGranule));
     ASSERT_EQ(MBR_OK, world.grow(large, 0, 4 * kGranule));
-    decommit(world, small, kGranule);
-    decommit(world, large, 4 * kGranule);
+    decommit(small, kGranule);
+    decommit(large, 4 * kGranule);
     ASSERT_EQ(MBR_OK, world.grow(small, 0, kGranule)); /* and back: it is the warmer one now */
-    decommit(world, small, kGranule);
+    decommit(small, kGranule);
     ASSERT_EQ(5 * kGranule, world.kept().pooled_bytes);
     EXPECT_EQ(4 * kGranule, mbr_backing_evict(world.backing, 1));
     EXPECT_EQ(kGranule, mbr_backing_evict(world.backing, 1));
