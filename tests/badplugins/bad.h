@@ -46,5 +46,6 @@ void bad_install_vir(void);
 void bad_install_shr(void);
 void bad_install_err(void);
 void bad_install_unw(void);
+void bad_install_flt(void);
 
 #endif

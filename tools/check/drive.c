@@ -149,7 +149,11 @@ mbr_status mbr_drive(
 
     __atomic_store_n(&trial->page->slot, (uint32_t)slot, __ATOMIC_RELAXED);
     __atomic_add_fetch(&trial->page->inside_count, 1, __ATOMIC_RELAXED);
+    if (manner.before != NULL)
+        manner.before();
     call.status = calls[slot](subject, laid_request, laid_outcome, laid_error, &is_absent);
+    if (manner.after != NULL)
+        manner.after();
     __atomic_sub_fetch(&trial->page->inside_count, 1, __ATOMIC_RELAXED);
     MBR_NEED(trial, !is_absent, "the slot %s is absent", facts->name);
 

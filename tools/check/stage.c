@@ -84,6 +84,26 @@ static void fetch_all(mbr_subject *subject)
         subject->offered |= MBR_NEEDS_TRANSFER;
 }
 
+mbr_status mbr_subject_open_as(
+    mbr_trial *trial, const mbr_open_request *request, mbr_subject *subject, mbr_error *error)
+{
+    mbr_open_outcome outcome = {MBR_SIZED(mbr_open_outcome)};
+    mbr_error own = {MBR_SIZED(mbr_error)};
+    memset(subject, 0, sizeof *subject);
+    copy_table(&subject->plugin, sizeof subject->plugin, trial->plugin);
+    mbr_ledger_init(&subject->ledger);
+    if (subject->plugin.open == NULL || subject->plugin.capability == NULL)
+        return MBR_CONTRACT_BROKEN;
+    mbr_status status = subject->plugin.open(NULL, request, &outcome, error == NULL ? &own : error);
+    if (status == MBR_OK && outcome.instance == NULL)
+        return MBR_CONTRACT_BROKEN;
+    if (status != MBR_OK)
+        return status;
+    subject->instance = outcome.instance;
+    fetch_all(subject);
+    return MBR_OK;
+}
+
 mbr_status mbr_subject_open(mbr_trial *trial, const mbr_option *options, uint32_t option_count,
     mbr_subject *subject, mbr_error *error)
 {
@@ -94,22 +114,7 @@ mbr_status mbr_subject_open(mbr_trial *trial, const mbr_option *options, uint32_
         .mechanism = trial->mechanism,
         .log = log_nothing,
     };
-    mbr_open_outcome outcome = {MBR_SIZED(mbr_open_outcome)};
-    mbr_error own = {MBR_SIZED(mbr_error)};
-    memset(subject, 0, sizeof *subject);
-    copy_table(&subject->plugin, sizeof subject->plugin, trial->plugin);
-    mbr_ledger_init(&subject->ledger);
-    if (subject->plugin.open == NULL || subject->plugin.capability == NULL)
-        return MBR_CONTRACT_BROKEN;
-    mbr_status status =
-        subject->plugin.open(NULL, &request, &outcome, error == NULL ? &own : error);
-    if (status == MBR_OK && outcome.instance == NULL)
-        return MBR_CONTRACT_BROKEN;
-    if (status != MBR_OK)
-        return status;
-    subject->instance = outcome.instance;
-    fetch_all(subject);
-    return MBR_OK;
+    return mbr_subject_open_as(trial, &request, subject, error);
 }
 
 uint64_t mbr_subject_fact(mbr_trial *trial, mbr_subject *subject, uint32_t fact, uint64_t otherwise)

@@ -89,6 +89,10 @@ void mbr_stage_enter(mbr_trial *trial, mbr_stage stage);
 mbr_status mbr_subject_open(mbr_trial *trial, const mbr_option *options, uint32_t option_count,
     mbr_subject *subject, mbr_error *error);
 
+/* The same with a request of the check's own. */
+mbr_status mbr_subject_open_as(
+    mbr_trial *trial, const mbr_open_request *request, mbr_subject *subject, mbr_error *error);
+
 /* A fact's value, or `otherwise` where it is not told. */
 uint64_t mbr_subject_fact(
     mbr_trial *trial, mbr_subject *subject, uint32_t fact, uint64_t otherwise);
@@ -121,6 +125,8 @@ typedef struct mbr_manner {
     bool without_error;     /* NULL is passed */
     bool is_unverified;     /* the row's `verifies` is not for this call */
     bool clear_outcome;     /* the outcome's memory is zero before the call, not poison */
+    void (*before)(void);   /* right before and right after the slot runs; NULL: nothing. What */
+    void (*after)(void);    /* must not hit the tool's own work around the call is done there. */
 } mbr_manner;
 
 mbr_manner *mbr_manner_now(void);
