@@ -9,7 +9,6 @@
 #include <string.h>
 
 #define SAMPLE_INTERVAL_NS UINT64_C(1000000000)
-#define LOG_LINE_BYTES 512
 
 static void init_tables(mbr_manager *manager)
 {
@@ -40,8 +39,12 @@ static mbr_status copy_options(
         options->threads == MBR_THREADS_INTERNAL;
     if (options == NULL || !MBR_HAS(mbr_manager_options, options, log_context))
         return MBR_OK;
-    manager->log = options->log;
-    manager->log_context = options->log_context;
+    if (options->log != NULL) {
+        mbr_status status = mbr_log_create(&manager->heap, &manager->clock, options->log,
+            options->log_context, &manager->log, error);
+        if (status != MBR_OK)
+            return status;
+    }
     if (!MBR_HAS(mbr_manager_options, options, plugin_path) || options->plugin_path == NULL)
         return MBR_OK;
     size_t bytes = strlen(options->plugin_path) + 1;
@@ -64,7 +67,7 @@ mbr_status mbr_manager_create_with_seams(const mbr_manager_options *options,
     created->clock = seams->clock != NULL ? *seams->clock : mbr_clock_monotonic;
     mbr_status status = copy_options(created, options, error);
     if (status != MBR_OK)
-        goto free_manager;
+        goto end_log;
     mbr_governor_options governor = {&created->heap, &created->clock};
     status = mbr_governor_create(&governor, &created->governor, error);
     if (status != MBR_OK)
@@ -84,7 +87,8 @@ destroy_governor:
     mbr_governor_destroy(created->governor, NULL);
 free_path:
     mbr_heap_release(heap, created->plugin_path);
-free_manager:
+end_log:
+    mbr_log_end(created->log);
     mbr_heap_release(heap, created);
     return status;
 }
@@ -133,6 +137,7 @@ mbr_status mbr_manager_destroy(mbr_manager *manager, mbr_error *error)
     mbr_walks_finish(&manager->range_walks);
     mbr_walks_finish(&manager->walks);
     mbr_lock_finish(&manager->lock);
+    mbr_log_end(manager->log);
     const mbr_heap heap = manager->heap;
     mbr_heap_release(&heap, manager->plugin_path);
     mbr_heap_release(&heap, manager);
@@ -143,15 +148,13 @@ void mbr_manager_log(mbr_manager *manager, uint32_t level, const char *format, .
 {
     if (manager->log == NULL)
         return;
-    char line[LOG_LINE_BYTES];
+    char line[MBR_LOG_LINE_BYTES];
     va_list arguments;
     va_start(arguments, format);
     int length = vsnprintf(line, sizeof(line), format, arguments);
     va_end(arguments);
-    mbr_lock_assert_none_held();
     if (length > 0)
-        manager->log(
-            manager->log_context, level, line, mbr_min((uint64_t)length, sizeof(line) - 1));
+        mbr_log_write(manager->log, level, line, mbr_min((uint64_t)length, sizeof(line) - 1));
 }
 
 /* ---- Walks

@@ -14,6 +14,7 @@
 #include "governor/governor.h"
 #include "host/alloc/arena.h"
 #include "host/backing/backing.h"
+#include "host/bind/log.h"
 #include "host/bind/seams.h"
 #include "host/bind/table.h"
 #include "host/bind/walks.h"
@@ -111,9 +112,8 @@ struct mbr_manager {
     mbr_governor *governor;
     mbr_alloc_table *allocations;
     mbr_addresses addresses; /* of all mechanisms */
-    mbr_log_function log;
-    void *log_context;
-    char *plugin_path; /* NULL: the environment's */
+    mbr_log *log;            /* NULL: dropped */
+    char *plugin_path;       /* NULL: the environment's */
     bool threads;
     mbr_lock lock;
     mbr_walks walks;       /* over all records but ranges and prefixes */

@@ -40,6 +40,7 @@ mbr_status mbr_manager_open_plugin(mbr_manager *manager, const mbr_plugin_open_r
     status = mbr_module_open(&options, &record->module, NULL, error);
     if (status != MBR_OK)
         goto drop_handle;
+    mbr_log_retain(manager->log);
     record->handle = handle;
     mbr_table_publish(&manager->plugins, handle, record);
     plugin->value = handle;
@@ -69,6 +70,10 @@ mbr_status mbr_manager_close_plugin(
             (unsigned long long)mechanisms);
     mbr_table_take(&manager->plugins, plugin.value);
     mbr_await_walks(manager);
+    if (mbr_module_is_kept(record->module))
+        mbr_log_keep(manager->log);
+    else
+        mbr_log_release(manager->log);
     mbr_module_close(record->module);
     mbr_heap_release(&manager->heap, record);
     return MBR_OK;
@@ -85,8 +90,8 @@ static mbr_status open_port(mbr_manager *manager, mbr_plugin_record *plugin,
         .options = request->options,
         .option_count = request->option_count,
         .native_context = request->native_context,
-        .log = manager->log,
-        .log_context = manager->log_context};
+        .log = manager->log == NULL ? NULL : mbr_log_write,
+        .log_context = manager->log};
     mbr_mechanism mechanism;
     mbr_status status = mbr_mechanism_open(plugin->module, &options, &mechanism, error);
     if (status != MBR_OK)

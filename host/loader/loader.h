@@ -116,6 +116,9 @@ mbr_status mbr_module_open(const mbr_module_options *options, mbr_module **modul
  * code stays mapped (I3). */
 void mbr_module_close(mbr_module *module);
 
+/* Whether an instance could not be closed: it may still call what it was opened with. */
+bool mbr_module_is_kept(const mbr_module *module);
+
 const mbr_candidate *mbr_module_candidate(const mbr_module *module);
 const mbr_plugin_vtable *mbr_module_plugin(const mbr_module *module); /* the host's own copy */
 uint16_t mbr_module_minor(const mbr_module *module);

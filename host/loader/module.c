@@ -165,6 +165,11 @@ void mbr_module_close(mbr_module *module)
     mbr_heap_release(&heap, module);
 }
 
+bool mbr_module_is_kept(const mbr_module *module)
+{
+    return atomic_load(&module->leaked_count) != 0;
+}
+
 const mbr_candidate *mbr_module_candidate(const mbr_module *module)
 {
     return &module->candidate;

@@ -18,8 +18,12 @@ extern "C" {
 
 typedef struct mbr_manager_options {
     uint32_t struct_size;
-    uint32_t threads;     /* MBR_THREADS_… */
-    mbr_log_function log; /* NULL: dropped. Calls neither the host nor a plugin */
+    uint32_t threads; /* MBR_THREADS_… */
+    /* NULL: dropped. It gets one printable line of at most 511 bytes, at most 500 a second (the
+     * number of those dropped is said), from any thread, with no lock of Membrane's held: one that
+     * waits delays its own thread alone. It calls neither the host nor a plugin; a line that it
+     * causes is dropped. After mbr_manager_destroy it is not running and not called again. */
+    mbr_log_function log;
     void *log_context;
     const char *plugin_path; /* replaces MEMBRANE_PLUGIN_PATH; NULL: the environment's */
 } mbr_manager_options;
