@@ -48,13 +48,13 @@ static void run_read_only(mbr_trial *trial)
     mbr_step_write(trial, &place, 0, 3, 1);
     mbr_expect_status(
         trial, try_granules(trial, &place, 0, 3, MBR_ACCESS_READ), MBR_OK, "protect to read");
+    mbr_memory seen = mbr_step_look(trial, &place, 0, 3, 1); /* first: a device may not survive */
     mbr_memory first = write_first(trial, &place, 0), last = write_last(trial, &place, 3);
+    MBR_EXPECT(trial, seen == MBR_MEMORY_OK, "a range that is read-only shows what was written",
+        "%s", mbr_memory_word(seen));
     MBR_EXPECT(trial, first == MBR_MEMORY_REFUSED && last == MBR_MEMORY_REFUSED,
         "a write to a range that is read-only now is refused", "at its start: %s, at its end: %s",
         mbr_memory_word(first), mbr_memory_word(last));
-    MBR_EXPECT(trial, mbr_step_look(trial, &place, 0, 3, 1) == MBR_MEMORY_OK,
-        "a range that is read-only shows what was written", "%s",
-        mbr_memory_word(mbr_step_look(trial, &place, 0, 3, 1)));
 }
 
 static void run_no_access(mbr_trial *trial)
