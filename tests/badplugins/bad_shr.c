@@ -49,6 +49,14 @@ SHARE(share_owns_again)
     return status;
 }
 
+SHARE(share_says_zero)
+{
+    mbr_status status = GOOD_SHARE();
+    if (status == MBR_OK && outcome->newly_mapped_bytes == granules(instance, 2))
+        outcome->content = MBR_CONTENT_ZERO;
+    return status;
+}
+
 static uint64_t more_owned; /* what stats tells on top */
 
 SHARE(share_counts_as_owned)
@@ -97,6 +105,8 @@ static void install_memory(void)
         bad.shared.map_shared = share_counts_as_owned;
         bad.allocator.stats = stats_with_sharers;
     }
+    if (bad_is("shared_memory_said_zero"))
+        bad.shared.map_shared = share_says_zero;
     if (bad_is("shared_costs_memory"))
         bad.shared.map_shared = share_costs_memory;
     if (bad_is("sharers_beyond_200_see_nothing"))

@@ -124,8 +124,18 @@ BAD_SLOT(protect_does_half, mbr_protect_request, mbr_outcome)
     return status;
 }
 
+BAD_SLOT(protect_says_zero, mbr_protect_request, mbr_outcome)
+{
+    mbr_status status = GOOD(protect);
+    if (is_given(instance, request, status, 2, MBR_ACCESS_READ))
+        outcome->content = MBR_CONTENT_ZERO;
+    return status;
+}
+
 static void install_protect(void)
 {
+    if (bad_is("used_memory_said_zero"))
+        bad.virtual_.protect = protect_says_zero;
     if (bad_is("usable_later"))
         bad.virtual_.protect = protect_later;
     if (bad_is("noop_protect"))

@@ -150,6 +150,19 @@ static void run_many(mbr_trial *trial)
     }
 }
 
+static void run_content_is_honest(mbr_trial *trial)
+{
+    mbr_outcome outcome = {0};
+    owner from = make_owner(trial, 2);
+    mbr_need_ok(trial,
+        mbr_try_share(trial, &trial->subject, from.place.id, 4 * trial->granule_bytes,
+            from.extent_id, MBR_ACCESS_READ, &outcome),
+        "map_shared");
+    MBR_EXPECT(trial, outcome.content != MBR_CONTENT_ZERO,
+        "content says zero of memory that is zero only", "a sharer of written memory: content %u",
+        outcome.content);
+}
+
 /* ---- The end ----------------------------------------------------------------------------------
  */
 
@@ -314,6 +327,11 @@ static void run_stale(mbr_trial *trial)
     mbr_step_destroy(trial, gone);
     mbr_step_open_another(trial, &another);
     mbr_need_ok(trial, mbr_try_reserve(trial, &another, place_id, granule, 0, NULL), "reserve");
+    mbr_place left = mbr_step_reserve(trial, 1);
+    mbr_need_ok(trial, mbr_try_unreserve(trial, &trial->subject, left.id, NULL), "unreserve");
+    mbr_expect_status(trial,
+        mbr_try_share(trial, &trial->subject, left.id, 0, from.extent_id, MBR_ACCESS_READ, NULL),
+        MBR_UNKNOWN_OBJECT, "map_shared into a reservation that was given back");
     mbr_expect_status(trial, try_share(trial, &from, granule, mbr_trial_id(trial)),
         MBR_UNKNOWN_OBJECT, "map_shared of a forged id");
     mbr_expect_status(trial, try_share(trial, &from, granule, gone), MBR_UNKNOWN_OBJECT,
@@ -442,6 +460,9 @@ static const mbr_check checks[] = {
     {"SHR-021", 3, SHR, "C7", "a sharer's access that is none of the three is refused",
         "What 2 means is a guess, and the guess is a right that nobody gave.", run_bad_access, 0,
         0},
+    {"SHR-022", 3, SHR, "C4", "map_shared says zero of memory that is zero only",
+        "A sharer that believes it zeroes nothing, and reads the owner's tokens.",
+        run_content_is_honest, 0, 0},
 };
 
 const mbr_group mbr_group_shr = MBR_GROUP("SHR", "one extent at several addresses", checks);

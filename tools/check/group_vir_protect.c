@@ -111,6 +111,26 @@ static void run_neighbours(mbr_trial *trial)
         mbr_memory_word(before), mbr_memory_word(behind));
 }
 
+/* What was written once is not zero when it becomes accessible again. */
+static void run_content_is_honest(mbr_trial *trial)
+{
+    mbr_place place = mbr_step_reserve(trial, 4);
+    uint64_t id = mbr_step_commit(trial, &place, 2, 2);
+    mbr_step_write(trial, &place, 2, 2, 1);
+    for (uint64_t at = 2; at > 0; at--) {
+        mbr_outcome outcome = {0};
+        mbr_step_unmap(trial, &place, at == 2 ? 2 : at + 1, 2);
+        mbr_step_map(trial, &place, at, id);
+        mbr_need_ok(trial,
+            mbr_try_protect(trial, &trial->subject, place.id, at * trial->granule_bytes,
+                2 * trial->granule_bytes, MBR_ACCESS_READ, &outcome),
+            "protect");
+        MBR_EXPECT(trial, outcome.content != MBR_CONTENT_ZERO,
+            "content says zero of memory that is zero only",
+            "protect of written memory: content %u", outcome.content);
+    }
+}
+
 /* ---- Ranges -----------------------------------------------------------------------------------
  */
 
@@ -260,6 +280,8 @@ static const mbr_check checks[] = {
         "Their addresses may be anybody's by now.", run_unreserved, 0, 0},
     {"VIR-083", 3, VIR, "C7", "access for a device that is not there is refused",
         "OK would mean that a peer can read, and its first read faults.", run_no_device, 0, 0},
+    {"VIR-084", 3, VIR, "C4", "protect says zero of memory that is zero only",
+        "Hosts skip their own zeroing on this word.", run_content_is_honest, 0, 0},
 };
 
 const mbr_group mbr_group_vir_protect = MBR_GROUP("VIR", "virtual memory: protect", checks);
