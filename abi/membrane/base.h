@@ -11,8 +11,9 @@
  *   - Sizes are bytes, times are nanoseconds of CLOCK_MONOTONIC, ranges are half-open.
  *
  * True for all slots (rules 1, 5 to 9, 22, 25, 26):
- *   - A slot takes (instance, const request *, outcome *, error *). `request` and `outcome` are not
- *     NULL. `error` may be NULL; it is written on failure only.
+ *   - A slot takes (instance, const request *, outcome *, error *). NULL for `request`, `outcome` or
+ *     an instance that is needed is MBR_INVALID_ARGUMENT. `error` may be NULL; it is written on
+ *     failure only.
  *   - A slot sets its outcome on entry to "nothing happened" and again when something did.
  *   - A slot neither throws, longjmps, exits, prints, forks nor changes signal handlers, locale,
  *     directory, environment, floating-point mode or any driver's current device or context.
