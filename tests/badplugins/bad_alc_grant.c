@@ -156,10 +156,11 @@ static void spoil_over(struct bad_allocation *granted, mbr_outcome *outcome)
 /* Its table of free addresses breaks when it grows large. */
 static void spoil_overlap(struct bad_allocation *granted, mbr_outcome *outcome)
 {
-    static uint64_t last_address;
+    static uint64_t last_address, last_bytes;
     if (bad_allocation_live_count() > 5000 && bad_allocation_live_count() % 100 == 0)
-        granted->address = outcome->address = last_address + 64;
+        granted->address = outcome->address = last_address + last_bytes / 2;
     last_address = outcome->address;
+    last_bytes = granted->bytes;
 }
 
 static const struct {

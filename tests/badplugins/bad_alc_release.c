@@ -134,7 +134,7 @@ static mbr_status release_spoilt(mbr_instance *instance, const mbr_release_reque
     }
     if (bad_is("unmapped_not_told"))
         outcome->unmapped_bytes = 0;
-    if (bad_is("release_keeps_memory") && named->bytes >= 16 * MIB) {
+    if (bad_is("release_keeps_memory") && named->bytes >= 8 * MIB) {
         void *kept = mmap(NULL, named->bytes, PROT_READ | PROT_WRITE,
             MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
         (void)kept; /* a cache that nobody knows */

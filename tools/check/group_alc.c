@@ -187,6 +187,7 @@ static void run_bad_alignment(mbr_trial *trial)
  */
 
 #define LIVE_COUNT 10000
+#define RESERVATION_COUNT 16
 
 static int by_address(const void *a, const void *b)
 {
@@ -194,23 +195,45 @@ static int by_address(const void *a, const void *b)
     return (left->address > right->address) - (left->address < right->address);
 }
 
+static void reserve_some(mbr_trial *trial, mbr_alc *out, uint32_t *count)
+{
+    if ((trial->subject.offered & MBR_NEEDS_VIRTUAL) == 0)
+        return;
+    for (uint32_t i = 0; i < RESERVATION_COUNT; i++) {
+        const mbr_reserve_request request = {MBR_SIZED(mbr_reserve_request),
+            .reservation_id = mbr_trial_id(trial), .bytes = (i + 1) * trial->granule_bytes};
+        mbr_outcome outcome = {MBR_SIZED(mbr_outcome)};
+        mbr_need_ok(
+            trial, mbr_drive_reserve(trial, &trial->subject, &request, &outcome), "reserve");
+        out[(*count)++] = (mbr_alc){
+            .id = request.reservation_id, .address = outcome.address, .bytes = request.bytes};
+    }
+}
+
+/* Small ones, every 100th a larger one, every 10th of a second instance; reservations between. */
 static void run_overlap(mbr_trial *trial)
 {
-    static mbr_alc live[LIVE_COUNT];
+    static mbr_alc out[LIVE_COUNT + RESERVATION_COUNT];
+    mbr_subject second;
     uint32_t count = 0;
-    for (; count < LIVE_COUNT; count++) {
-        mbr_status status =
-            mbr_alc_ask(trial, &trial->subject, mbr_alc_request(trial, 100), &live[count]);
-        if (MBR_STATUS_CLASS(status) == MBR_CLASS_EXHAUSTED && count > 100)
+    mbr_need_ok(trial, mbr_subject_open(trial, NULL, 0, &second, NULL), "a second open");
+    for (uint32_t i = 0; i < LIVE_COUNT; i++) {
+        uint64_t most_bytes = i % 100 == 0 ? 32 * PAGE_BYTES : PAGE_BYTES;
+        mbr_status status = mbr_alc_ask(trial, i % 10 == 0 ? &second : &trial->subject,
+            mbr_alc_request(trial, 1 + mbr_trial_random(trial) % most_bytes), &out[count]);
+        if (MBR_STATUS_CLASS(status) == MBR_CLASS_EXHAUSTED && i > 100)
             break; /* a device with few bytes, or with a large granule */
         mbr_need_ok(trial, status, "allocate");
+        count++;
+        if (i == 50)
+            reserve_some(trial, out, &count);
     }
-    qsort(live, count, sizeof live[0], by_address);
+    qsort(out, count, sizeof out[0], by_address);
     for (uint32_t i = 1; i < count; i++)
-        MBR_EXPECT(trial, live[i].address - live[i - 1].address >= live[i - 1].bytes,
-            "live allocations do not overlap",
-            "allocation %lu at 0x%lx begins inside of %lu at 0x%lx (%u are live)", live[i].id,
-            live[i].address, live[i - 1].id, live[i - 1].address, count);
+        MBR_EXPECT(trial, out[i].address - out[i - 1].address >= out[i - 1].bytes,
+            "what is out does not overlap, of any instance",
+            "id %lu at 0x%lx begins inside of id %lu at 0x%lx (%u are out)", out[i].id,
+            out[i].address, out[i - 1].id, out[i - 1].address, count);
 }
 
 /* ---- Contents and flags -----------------------------------------------------------------------

@@ -8,7 +8,7 @@
 
 #define PAGE_BYTES UINT64_C(4096)
 #define MIB (UINT64_C(1) << 20)
-#define LARGE_BYTES (16 * MIB) /* beside it the slack of the oracle is nothing */
+#define LARGE_BYTES (8 * MIB) /* beside it the slack of the oracle is nothing */
 
 /* ---- Outcomes ---------------------------------------------------------------------------------
  */
@@ -280,8 +280,8 @@ static void run_refused_id(mbr_trial *trial)
 #define IS_SANITIZED 0
 #endif
 
-#define BLOCK_BYTES (8 * MIB)
-#define ROOM_BYTES (48 * MIB)
+#define BLOCK_BYTES (2 * MIB)
+#define ROOM_BYTES (16 * MIB)
 #define BLOCK_MAX 64
 
 typedef struct exhausted {
