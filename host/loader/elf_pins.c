@@ -70,8 +70,32 @@ static bool count_symbols(const mbr_elf *elf, uint64_t *count)
     return true;
 }
 
-/* Looks for the first unique symbol, defined here or used; false if the table cannot be read. */
-static bool find_unique(const mbr_elf *elf, uint64_t count, mbr_note_facts *facts)
+/* A key's destructor is code of the file, and threads run it whenever they end. */
+static bool makes_thread_keys(const char *imported)
+{
+    return strcmp(imported, "pthread_key_create") == 0 || strcmp(imported, "tss_create") == 0;
+}
+
+/* False if the symbol's name cannot be read where it matters. */
+static bool look_at(const mbr_elf *elf, const Elf64_Sym *symbol, mbr_note_facts *facts)
+{
+    char name[MBR_ELF_STRING_BYTES_MAX];
+    bool is_unique = ELF64_ST_BIND(symbol->st_info) == STB_GNU_UNIQUE;
+    if (is_unique)
+        facts->has_unique_symbol = true;
+    else if (symbol->st_shndx != SHN_UNDEF || symbol->st_name == 0)
+        return true;
+    if (!mbr_elf_read_string(elf, symbol->st_name, name, sizeof name))
+        return false;
+    if (!is_unique)
+        facts->has_thread_key = facts->has_thread_key || makes_thread_keys(name);
+    else if (facts->unique_symbol[0] == '\0')
+        mbr_text_copy(facts->unique_symbol, name, sizeof facts->unique_symbol);
+    return true;
+}
+
+/* Looks at every symbol, defined here or used; false if the table cannot be read. */
+static bool find_symbols(const mbr_elf *elf, uint64_t count, mbr_note_facts *facts)
 {
     for (uint64_t done = 0; done < count;) {
         Elf64_Sym chunk[CHUNK_COUNT];
@@ -79,16 +103,9 @@ static bool find_unique(const mbr_elf *elf, uint64_t count, mbr_note_facts *fact
         if (!mbr_elf_read_at(
                 elf, elf->symbol_table, done * sizeof *chunk, chunk, now * sizeof *chunk))
             return false;
-        for (uint64_t i = 0; i < now; i++) {
-            if (ELF64_ST_BIND(chunk[i].st_info) != STB_GNU_UNIQUE)
-                continue;
-            char name[MBR_ELF_STRING_BYTES_MAX];
-            facts->has_unique_symbol = true;
-            if (!mbr_elf_read_string(elf, chunk[i].st_name, name, sizeof name))
+        for (uint64_t i = 0; i < now; i++)
+            if (!look_at(elf, &chunk[i], facts))
                 return false;
-            mbr_text_copy(facts->unique_symbol, name, sizeof facts->unique_symbol);
-            return true;
-        }
         done += now;
     }
     return true;
@@ -101,8 +118,10 @@ void mbr_elf_find_pins(const mbr_elf *elf, mbr_note_facts *facts)
             facts->has_tls = true;
     facts->has_static_tls = (elf->flags & DF_STATIC_TLS) != 0;
     uint64_t count;
-    if (count_symbols(elf, &count) && find_unique(elf, count, facts))
+    if (count_symbols(elf, &count) && find_symbols(elf, count, facts))
         return;
+    if (facts->unique_symbol[0] != '\0')
+        return; /* pinned and named already */
     facts->has_unique_symbol = true;
     snprintf(facts->unique_symbol, sizeof facts->unique_symbol, "(symbol table not readable)");
 }

@@ -58,6 +58,7 @@ typedef struct mbr_note_facts {
     /* Each of these pins the code: it is never really unmapped, whatever its note says. */
     bool has_tls;        /* thread-local variables of its own */
     bool has_static_tls; /* the static model, which needs room in every thread */
+    bool has_thread_key; /* makes keys of pthread, whose destructors threads run at their end */
     bool has_unique_symbol;
     char unique_symbol[64]; /* the first one's name, cut */
 } mbr_note_facts;

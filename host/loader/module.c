@@ -17,7 +17,7 @@
 static int open_flags(const mbr_note_facts *note)
 {
     bool may_go = (note->flags & MBR_NOTE_UNLOADABLE) != 0 && !note->has_tls &&
-        !note->has_static_tls && !note->has_unique_symbol;
+        !note->has_static_tls && !note->has_thread_key && !note->has_unique_symbol;
     return RTLD_NOW | RTLD_LOCAL | (may_go ? 0 : RTLD_NODELETE);
 }
 

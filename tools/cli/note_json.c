@@ -13,6 +13,8 @@ const char *mbr_pin_text(const mbr_note_facts *note)
 {
     if (note->has_unique_symbol)
         return "unique symbol";
+    if (note->has_thread_key)
+        return "keys of threads";
     if (note->has_static_tls)
         return "static thread-local storage";
     return note->has_tls ? "thread-local storage" : "";

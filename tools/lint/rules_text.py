@@ -143,7 +143,7 @@ def links(tree):
                 if not os.path.exists(os.path.join(tree.root, os.path.dirname(path), target)):
                     yield Finding(path, number, f"the link to '{target}' leads nowhere")
 
-RULES_PAGE = "docs/rules.md"
+RULES_PAGES = ("docs/rules.md", "docs/scenarios.md")
 QUOTED = re.compile(r"`([^`]+)`")
 
 
@@ -170,28 +170,35 @@ def has_target(tree, folder, name):
 
 
 def rules_page(tree):
-    """Each file, target and test that the page of rules names exists, and each rule names a test."""
+    """Each file, target and test that the pages of rules and scenarios name exists, and each rule and
+    scenario names a test."""
+    for page in RULES_PAGES:
+        if page in tree.paths:
+            yield from rules_of_page(tree, page)
+
+
+def rules_of_page(tree, page):
     known = {}
-    for number, line in enumerate(tree.text(RULES_PAGE) or [] if RULES_PAGE in tree.paths else [], 1):
+    for number, line in enumerate(tree.text(page) or [], 1):
         cells = line.strip("|").split(" | ")
         if not line.startswith("| ") or len(cells) != 4 or cells[3].strip() in ("test", "---"):
             continue
         for path in QUOTED.findall(cells[2]):
-            if path not in tree.paths:
-                yield Finding(RULES_PAGE, number, f"there is no file '{path}'")
+            if page == RULES_PAGES[0] and path not in tree.paths:
+                yield Finding(page, number, f"there is no file '{path}'")
         folder = None
         for quoted in QUOTED.findall(cells[3]):
             if quoted.startswith("//"):
                 folder, target = quoted[2:].split(":")
                 if not has_target(tree, folder, target):
-                    yield Finding(RULES_PAGE, number, f"there is no target '{quoted}'")
+                    yield Finding(page, number, f"there is no target '{quoted}'")
                 continue
             if folder not in known:
                 known[folder] = test_names(tree, folder)
             if quoted not in known[folder]:
-                yield Finding(RULES_PAGE, number, f"there is no test '{quoted}' in '{folder}'")
+                yield Finding(page, number, f"there is no test '{quoted}' in '{folder}'")
         if folder is None:
-            yield Finding(RULES_PAGE, number, f"'{cells[0].strip()}' names no test")
+            yield Finding(page, number, f"'{cells[0].strip()}' names no test")
 
 
 RULES = (blanks, length, head_comment, machine_paths, postponed, suppressions, links, rules_page)

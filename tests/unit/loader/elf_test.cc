@@ -333,6 +333,9 @@ TEST(ElfJudge, Pins_FlaggedAndNamed)
     EXPECT_TRUE(unique.it.note.has_unique_symbol);
     EXPECT_STREQ(unique.it.note.unique_symbol, "specimen_unique");
     EXPECT_FALSE(judge("specimen_sysv_hash.so").it.note.has_unique_symbol);
+    EXPECT_TRUE(judge("specimen_key.so").it.note.has_thread_key);
+    EXPECT_FALSE(judge("specimen_key.so").it.note.has_unique_symbol);
+    EXPECT_FALSE(judge("specimen_good.so").it.note.has_thread_key);
 }
 
 // A symbol table that cannot be read within bounds counts as pinned, never as free to go.

@@ -138,7 +138,7 @@ TEST(Module, Close_UnmapsOnlyWhatMayGo)
         const char *variant;
         bool goes;
     } const rows[] = {{"unloadable", true}, {"good", false}, {"tls", false}, {"static_tls", false},
-        {"unique", false}, {"forksafe", false}};
+        {"unique", false}, {"key", false}, {"forksafe", false}};
     for (auto &row : rows) {
         SCOPED_TRACE(row.variant);
         Folder folder;
@@ -149,6 +149,22 @@ TEST(Module, Close_UnmapsOnlyWhatMayGo)
         opened.close();
         EXPECT_EQ(mapping_count(path) == 0, row.goes);
     }
+}
+
+// A thread that used the plugin ends after the last close, and runs the end of its key: code that
+// must still be there.
+TEST(Module, ThreadKeyOutlivesTheLastClose_ItsCodeStays)
+{
+    Folder folder;
+    std::string path = folder.put_specimen("key"), mark = folder.at("mark");
+    Variable variable("SPECIMEN_THREAD_MARK", mark);
+    std::thread([&] {
+        Opened opened(path);
+        EXPECT_EQ(opened.status, MBR_OK) << opened.error.text;
+        opened.close();
+        EXPECT_GT(mapping_count(path), 0u);
+    }).join();
+    EXPECT_EQ(access(mark.c_str(), F_OK), 0);
 }
 
 TEST(Module, SameFileTwice_OneMappingTwoModules)

@@ -71,6 +71,15 @@ __asm__(".pushsection .data\n"
         "specimen_unique: .long 1\n"
         ".popsection\n");
 #endif
+#ifdef SPECIMEN_KEY
+static void append(const char *variable);
+#include <pthread.h>
+static pthread_key_t thread_key;
+static void thread_ends(void *unused)
+{
+    append((const char *)unused);
+}
+#endif
 #ifdef SPECIMEN_UNDEFINED
 void specimen_missing_symbol(void);
 #endif
@@ -494,6 +503,10 @@ mbr_status membrane_plugin_v1(const mbr_hello *hello, mbr_reply *reply, mbr_erro
 #endif
 #ifdef SPECIMEN_STATIC_TLS
     per_thread++;
+#endif
+#ifdef SPECIMEN_KEY
+    if (pthread_key_create(&thread_key, thread_ends) == 0)
+        pthread_setspecific(thread_key, "SPECIMEN_THREAD_MARK");
 #endif
 #ifdef SPECIMEN_UNDEFINED
     specimen_missing_symbol();
