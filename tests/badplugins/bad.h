@@ -47,5 +47,6 @@ void bad_install_shr(void);
 void bad_install_err(void);
 void bad_install_unw(void);
 void bad_install_flt(void);
+void bad_install_env(void);
 
 #endif

@@ -8,7 +8,7 @@ extern const mbr_group mbr_group_lnk, mbr_group_lod, mbr_group_neg, mbr_group_op
 extern const mbr_group mbr_group_vir_reserve, mbr_group_vir_extent, mbr_group_vir_map;
 extern const mbr_group mbr_group_vir_protect, mbr_group_vir_unmap, mbr_group_shr;
 extern const mbr_group mbr_group_err, mbr_group_unw;
-extern const mbr_group mbr_group_flt;
+extern const mbr_group mbr_group_flt, mbr_group_env;
 
 const mbr_group *const mbr_groups[] = {
     &mbr_group_lnk,
@@ -28,6 +28,7 @@ const mbr_group *const mbr_groups[] = {
     &mbr_group_err,
     &mbr_group_unw,
     &mbr_group_flt,
+    &mbr_group_env,
 };
 
 const uint32_t mbr_group_count = sizeof mbr_groups / sizeof mbr_groups[0];
