@@ -107,6 +107,16 @@ class TextRules(Planted):
                 self.assertEqual({line for _, line in found}, {3})
                 self.assertNotEqual(found, [])
 
+    def test_rules_page_scenarios_name_tests_and_no_files(self):
+        page = "docs/scenarios.md"
+        files = {"t/BUILD": 'name = "a_test"\n', "t/a_test.cc": "TEST(A, One)\n"}
+        head = "| source | situation | outcome | test |\n| --- | --- | --- | --- |\n"
+        row = "| x#1 | `./x.so` | `there is none` | `//t:a_test` `A.One` |\n"
+        self.assertEqual(self.findings(rules_text.rules_page, {**files, page: head + row}), [])
+        wrong = head + row.replace("A.One", "A.Two")
+        found = self.findings(rules_text.rules_page, {**files, page: wrong})
+        self.assertEqual([line for _, line in found], [3])
+
 
 class CodeRules(Planted):
     def includes(self, path, included, good):
