@@ -96,7 +96,7 @@ mbr_status mbr_authority_create(mbr_governor *governor, const mbr_authority_opti
     if (status != MBR_OK)
         return status;
     void *block;
-    mbr_authority *made = mbr_governor_allocate(governor, sizeof(*made), &block);
+    mbr_authority *made = mbr_line_allocate(&governor->heap, sizeof(*made), &block);
     if (made == NULL)
         return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no %zu bytes of heap for authority '%s'",
             sizeof(*made), options->name);

@@ -6,15 +6,6 @@
 
 #include <string.h>
 
-void *mbr_governor_allocate(mbr_governor *governor, size_t bytes, void **block)
-{
-    *block = mbr_heap_allocate(&governor->heap, bytes + MBR_LINE_BYTES - 1);
-    if (*block == NULL)
-        return NULL;
-    uintptr_t start = (uintptr_t)*block;
-    return (char *)*block + (MBR_LINE_BYTES - start % MBR_LINE_BYTES) % MBR_LINE_BYTES;
-}
-
 bool mbr_governor_name_fits(const char *name)
 {
     return name != NULL && name[0] != '\0' && strnlen(name, MBR_NAME_BYTES) < MBR_NAME_BYTES;

@@ -52,7 +52,7 @@ mbr_status mbr_holder_create(mbr_authority *authority, const mbr_holder_options 
     if (status != MBR_OK)
         return status;
     void *block;
-    mbr_holder *made = mbr_governor_allocate(authority->governor, sizeof(*made), &block);
+    mbr_holder *made = mbr_line_allocate(&authority->governor->heap, sizeof(*made), &block);
     if (made == NULL)
         return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no %zu bytes of heap for holder '%s'",
             sizeof(*made), options->name);

@@ -12,6 +12,7 @@
 
 #include "abi/base/error.h"
 #include "abi/base/growable.h"
+#include "abi/base/line.h"
 #include "abi/base/lock.h"
 #include "governor/governor.h"
 
@@ -19,7 +20,6 @@
 #include <stddef.h>
 
 #define MBR_NAME_BYTES 48              /* with the terminator */
-#define MBR_LINE_BYTES 64              /* a cache line: no two threads write the same one */
 #define MBR_SLOT_COUNT 64              /* threads of a process with a slot of their own */
 #define MBR_SLOT_SHARED MBR_SLOT_COUNT /* the slot of all other threads: atomic adds, no credit */
 #define MBR_CREDIT_CLOSED UINT64_MAX   /* a slot without credit; its thread claims directly */
@@ -141,8 +141,6 @@ struct mbr_governor {
 };
 
 /* ---- governor.c: what the creating functions share */
-/* Zeroed memory at the start of a cache line; *block is what to release. NULL when exhausted. */
-void *mbr_governor_allocate(mbr_governor *governor, size_t bytes, void **block);
 bool mbr_governor_name_fits(const char *name);
 
 /* ---- credit.c: the slots of threads, and every movement between credit and room */

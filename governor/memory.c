@@ -11,12 +11,10 @@
 #include "governor/governor.h"
 
 #include "abi/base/checked.h"
+#include "abi/base/system_text.h"
 
-#include <errno.h> /* TEMP_FAILURE_RETRY */
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #define TEXT_BYTES 16384                   /* of a file that is read; memory.stat has about 4000 */
 #define PATH_BYTES 4096                    /* of a file's path */
@@ -37,64 +35,14 @@ static const hierarchy version_2 = {
 static const hierarchy version_2_beside_1 = {
     "/sys/fs/cgroup/unified", "memory.max", "memory.current", "inactive_file ", "active_file "};
 
-/* ---- Files */
-static bool read_all(int file, char *text, size_t capacity)
-{
-    size_t length = 0;
-    ssize_t got = 1;
-    while (got > 0 && length < capacity - 1) {
-        got = TEMP_FAILURE_RETRY(read(file, text + length, capacity - 1 - length));
-        length += got > 0 ? (size_t)got : 0;
-    }
-    text[length] = '\0';
-    return got >= 0;
-}
-
-/* The file's first TEXT_BYTES - 1 bytes, terminated. */
-static bool read_text(const char *path, char text[TEXT_BYTES])
-{
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0)
-        return false;
-    bool read = read_all(file, text, TEXT_BYTES);
-    close(file);
-    return read;
-}
-
-/* A word of decimal digits. */
-static bool parse_number(const char *text, uint64_t *number)
-{
-    uint64_t value = 0;
-    const char *digit = text;
-    for (; *digit >= '0' && *digit <= '9'; digit++) {
-        if (!mbr_mul(value, 10, &value) || !mbr_add(value, (uint64_t)(*digit - '0'), &value))
-            return false;
-    }
-    if (digit == text || strchr(" \t\n", *digit) == NULL) /* the text's end is found too */
-        return false;
-    *number = value;
-    return true;
-}
-
-/* The number in the row that begins with `key`. */
-static bool find_row(const char *text, const char *key, uint64_t *number)
-{
-    size_t length = strlen(key);
-    for (const char *row = text; row != NULL; row = strchr(row, '\n')) {
-        row += *row == '\n';
-        if (strncmp(row, key, length) == 0)
-            return parse_number(row + length + strspn(row + length, " \t"), number);
-    }
-    return false;
-}
-
 /* ---- Cgroups */
 /* The text of a file of one cgroup; false if the path is too long or the file is not there. */
 static bool read_file_of(const char *folder, const char *name, char text[TEXT_BYTES])
 {
     char path[PATH_BYTES];
     int length = snprintf(path, sizeof(path), "%s/%s", folder, name);
-    return length > 0 && (size_t)length < sizeof(path) && read_text(path, text);
+    return length > 0 && (size_t)length < sizeof(path) &&
+        mbr_system_text_read(path, text, TEXT_BYTES) == 0;
 }
 
 /* File pages that the kernel gives back before it kills; unknown rows count as none. */
@@ -104,8 +52,8 @@ static uint64_t reclaimable(const hierarchy *version, const char *folder)
     uint64_t inactive = 0, active = 0, sum = 0;
     if (!read_file_of(folder, "memory.stat", text))
         return 0;
-    find_row(text, version->inactive, &inactive);
-    find_row(text, version->active, &active);
+    mbr_system_text_row(text, version->inactive, &inactive);
+    mbr_system_text_row(text, version->active, &active);
     return mbr_add(inactive, active, &sum) ? sum : 0;
 }
 
@@ -115,11 +63,11 @@ static void take_headroom(const hierarchy *version, const char *folder, uint64_t
 {
     char text[TEXT_BYTES];
     uint64_t limit, usage = 0;
-    if (!read_file_of(folder, version->limit, text) || !parse_number(text, &limit) ||
+    if (!read_file_of(folder, version->limit, text) || !mbr_system_text_number(text, &limit) ||
         limit >= NO_LIMIT_BYTES)
         return;
     if (read_file_of(folder, version->usage, text))
-        parse_number(text, &usage);
+        mbr_system_text_number(text, &usage);
     uint64_t held = usage - mbr_min(usage, reclaimable(version, folder));
     *least = mbr_min(*least, limit - mbr_min(limit, held));
 }
@@ -177,7 +125,8 @@ static void take_cgroups(const char *root, uint64_t *least)
     char text[TEXT_BYTES];
     char path[PATH_BYTES];
     int length = snprintf(path, sizeof(path), "%s/proc/self/cgroup", root);
-    if (length < 0 || (size_t)length >= sizeof(path) || !read_text(path, text))
+    if (length < 0 || (size_t)length >= sizeof(path) ||
+        !mbr_system_text_read(path, text, TEXT_BYTES) == 0)
         return;
     char *rest = NULL;
     for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest))
@@ -186,13 +135,9 @@ static void take_cgroups(const char *root, uint64_t *least)
 
 bool mbr_host_free_bytes(const char *root, uint64_t *bytes)
 {
-    char text[TEXT_BYTES];
-    char path[PATH_BYTES];
-    uint64_t least = UINT64_MAX, kib, available;
+    uint64_t least = UINT64_MAX, available;
     *bytes = 0;
-    int length = snprintf(path, sizeof(path), "%s/proc/meminfo", root);
-    if (length > 0 && (size_t)length < sizeof(path) && read_text(path, text) &&
-        find_row(text, "MemAvailable:", &kib) && mbr_mul(kib, 1024, &available))
+    if (mbr_system_memory(root, NULL, &available) == 0)
         least = available;
     take_cgroups(root, &least);
     if (least == UINT64_MAX)

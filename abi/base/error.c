@@ -60,6 +60,18 @@ mbr_status mbr_fail(mbr_error *error, mbr_status status, const char *format, ...
     return status;
 }
 
+mbr_status mbr_fail_argument(
+    mbr_error *error, mbr_status status, uint32_t argument_index, const char *format, ...)
+{
+    mbr_error own = {MBR_SIZED(mbr_error), .status = status, .argument_index = argument_index};
+    va_list arguments;
+    va_start(arguments, format);
+    write_text(&own, format, arguments);
+    va_end(arguments);
+    mbr_error_copy(error, &own);
+    return status;
+}
+
 mbr_status mbr_fail_native(
     mbr_error *error, mbr_status status, uint32_t domain, int64_t code, const char *format, ...)
 {

@@ -10,6 +10,11 @@
 mbr_status mbr_fail(mbr_error *error, mbr_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The same where one field is to blame; `argument_index` as in mbr_error: 1 is the first field
+ * after struct_size, or the first argument after the object. */
+mbr_status mbr_fail_argument(mbr_error *error, mbr_status status, uint32_t argument_index,
+    const char *format, ...) __attribute__((format(printf, 4, 5)));
+
 /* The same with the code of the system's or driver's own failure; `domain` is MBR_NATIVE_…. */
 mbr_status mbr_fail_native(mbr_error *error, mbr_status status, uint32_t domain, int64_t code,
     const char *format, ...) __attribute__((format(printf, 5, 6)));

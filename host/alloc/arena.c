@@ -9,7 +9,7 @@ mbr_status mbr_arena_create(const mbr_arena_options *options, mbr_arena **arena,
     *arena = NULL;
     const mbr_heap *heap = options->heap != NULL ? options->heap : &mbr_heap_libc;
     void *block;
-    mbr_arena *made = mbr_alloc_line(heap, sizeof(*made), &block);
+    mbr_arena *made = mbr_line_allocate(heap, sizeof(*made), &block);
     if (made == NULL)
         return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for an arena");
     made->block = block;

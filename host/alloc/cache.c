@@ -265,7 +265,7 @@ static mbr_cache *make_cache(mbr_arena *arena)
     for (uint32_t i = 0; i < MBR_CLASS_COUNT; i++)
         entry_count += mbr_class_plan(i).magazine_blocks;
     void *block;
-    mbr_cache *cache = mbr_alloc_line(
+    mbr_cache *cache = mbr_line_allocate(
         &arena->heap, sizeof(*cache) + entry_count * sizeof(cache->entries[0]), &block);
     if (cache == NULL)
         return NULL;

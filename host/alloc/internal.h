@@ -18,14 +18,13 @@
 #include "abi/base/checked.h"
 #include "abi/base/error.h"
 #include "abi/base/growable.h"
+#include "abi/base/line.h"
 #include "abi/base/lock.h"
 #include "host/alloc/arena.h"
 #include "host/alloc/class.h"
 #include "host/alloc/map.h"
 
 #include <stdalign.h>
-
-#define MBR_LINE_BYTES 64 /* a cache line: no two threads write the same one */
 
 /* Kept out of its caller, whose frame would otherwise grow for what rarely happens. */
 #define MBR_RARE __attribute__((noinline, cold))
@@ -214,9 +213,6 @@ struct mbr_arena {
     mbr_bin bins[MBR_CLASS_COUNT + 1]; /* the last: spans of their own */
     void *block;
 };
-
-/* Zeroed memory at the start of a cache line; *block is what to release. NULL when exhausted. */
-void *mbr_alloc_line(const mbr_heap *heap, size_t bytes, void **block);
 
 /* ---- table.c ------------------------------------------------------------------------------------
  */

@@ -163,7 +163,7 @@ mbr_tally *mbr_payer_make_tally(mbr_cache *cache, uint32_t payer_index)
     mbr_tally_page *page = atomic_load_explicit(place, memory_order_relaxed);
     if (page == NULL) {
         void *block;
-        page = mbr_alloc_line(&cache->arena->heap, sizeof(*page), &block);
+        page = mbr_line_allocate(&cache->arena->heap, sizeof(*page), &block);
         if (page == NULL)
             return NULL;
         page->block = block;

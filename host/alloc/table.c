@@ -7,14 +7,6 @@
 
 #define SLABS_OF_BLOCK 32
 
-void *mbr_alloc_line(const mbr_heap *heap, size_t bytes, void **block)
-{
-    *block = mbr_heap_allocate(heap, bytes + MBR_LINE_BYTES - 1);
-    if (*block == NULL)
-        return NULL;
-    return (void *)(((uintptr_t)*block + MBR_LINE_BYTES - 1) & ~(uintptr_t)(MBR_LINE_BYTES - 1));
-}
-
 /* ---- Records */
 static mbr_chunk *chunk_of(const mbr_alloc_table *table, uint32_t index)
 {
@@ -46,7 +38,7 @@ static bool make_chunk_locked(mbr_alloc_table *table, uint32_t chunk_index)
     if (chunk_of(table, chunk_index << MBR_CHUNK_BITS) != NULL)
         return true;
     void *block;
-    mbr_chunk *chunk = mbr_alloc_line(&table->heap, sizeof(*chunk), &block);
+    mbr_chunk *chunk = mbr_line_allocate(&table->heap, sizeof(*chunk), &block);
     if (chunk == NULL)
         return false;
     chunk->block = block;
@@ -103,7 +95,7 @@ static mbr_slab *take_slab_locked(mbr_alloc_table *table) MBR_REQUIRES(&table->l
     if (table->spare_slabs == NULL) {
         void *block;
         size_t bytes = SLABS_OF_BLOCK * sizeof(mbr_slab) + MBR_LINE_BYTES;
-        char *memory = mbr_alloc_line(&table->heap, bytes, &block);
+        char *memory = mbr_line_allocate(&table->heap, bytes, &block);
         if (memory == NULL)
             return NULL;
         *(void **)memory = table->slab_blocks;

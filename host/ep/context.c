@@ -3,9 +3,9 @@
 #include "host/ep/context.h"
 
 #include "abi/base/checked.h"
+#include "abi/base/error.h"
 #include "abi/base/growable.h"
 #include "host/ep/internal.h"
-#include "host/ep/refuse.h"
 #include "membrane/layout.h"
 
 #include <inttypes.h>
@@ -77,7 +77,7 @@ mbr_status mbr_context_pin(mbr_context *context, mbr_error *error)
     uint64_t life = atomic_load(&context->head.life);
     do {
         if (state_of(life) != MBR_CONTEXT_ACTIVE)
-            return mbr_ep_refuse(error, MBR_BUSY, 0, "EP %s is %s and takes nothing new",
+            return mbr_fail_argument(error, MBR_BUSY, 0, "EP %s is %s and takes nothing new",
                 context->name, state_names[state_of(life)]);
     } while (!atomic_compare_exchange_weak(&context->head.life, &life, life + ONE_PIN));
     return MBR_OK;
@@ -109,7 +109,7 @@ mbr_status mbr_context_retire(mbr_context *context, mbr_error *error)
     }
     mbr_lock_drop(&context->lock);
     if (state == MBR_CONTEXT_LOST)
-        return mbr_ep_refuse(
+        return mbr_fail_argument(
             error, MBR_DEVICE_LOST, 0, "the device of EP %s is lost", context->name);
     return MBR_OK;
 }
@@ -187,14 +187,14 @@ bool mbr_context_claim_signalling_locked(mbr_context *context, uint64_t deadline
 static mbr_status check_order(const mbr_order_vtable *order, mbr_error *error)
 {
     if (order == NULL)
-        return mbr_ep_refuse(error, MBR_INVALID_ARGUMENT, 2, "an EP needs an order table");
+        return mbr_fail_argument(error, MBR_INVALID_ARGUMENT, 2, "an EP needs an order table");
     if (order->struct_size < MBR_MIN_SIZE_ORDER_VTABLE_MINOR_0 || order->kind != MBR_KIND_ORDER)
-        return mbr_ep_refuse(error, MBR_INVALID_ARGUMENT, 2,
+        return mbr_fail_argument(error, MBR_INVALID_ARGUMENT, 2,
             "the order table has %" PRIu32 " bytes and kind %u; at least %d and kind %d",
             order->struct_size, order->kind, MBR_MIN_SIZE_ORDER_VTABLE_MINOR_0, MBR_KIND_ORDER);
     if (order->line_open == NULL || order->signal == NULL || order->reached == NULL ||
         order->wait == NULL || order->stream_wait == NULL || order->line_close == NULL)
-        return mbr_ep_refuse(
+        return mbr_fail_argument(
             error, MBR_INVALID_ARGUMENT, 2, "a slot of the order table is NULL; all are required");
     return MBR_OK;
 }
@@ -205,13 +205,13 @@ static mbr_status check_transfer(const mbr_transfer_vtable *transfer, mbr_error 
         return MBR_OK;
     if (transfer->struct_size < MBR_MIN_SIZE_TRANSFER_VTABLE_MINOR_0 ||
         transfer->kind != MBR_KIND_TRANSFER)
-        return mbr_ep_refuse(error, MBR_INVALID_ARGUMENT, 3,
+        return mbr_fail_argument(error, MBR_INVALID_ARGUMENT, 3,
             "the transfer table has %" PRIu32 " bytes and kind %u; at least %d and kind %d",
             transfer->struct_size, transfer->kind, MBR_MIN_SIZE_TRANSFER_VTABLE_MINOR_0,
             MBR_KIND_TRANSFER);
     if (transfer->stream_create == NULL || transfer->stream_destroy == NULL ||
         transfer->fill == NULL || transfer->copy == NULL)
-        return mbr_ep_refuse(error, MBR_INVALID_ARGUMENT, 3,
+        return mbr_fail_argument(error, MBR_INVALID_ARGUMENT, 3,
             "a slot of the transfer table is NULL; all are required");
     return MBR_OK;
 }
@@ -275,7 +275,7 @@ mbr_status mbr_context_create(
     const mbr_heap *heap = options->heap != NULL ? options->heap : &mbr_heap_libc;
     mbr_context *made = mbr_heap_allocate(heap, sizeof *made);
     if (made == NULL)
-        return mbr_ep_refuse(error, MBR_OUT_OF_HOST_MEMORY, 0, "no memory for an EP's context");
+        return mbr_fail_argument(error, MBR_OUT_OF_HOST_MEMORY, 0, "no memory for an EP's context");
     made->heap = heap;
     take_options(made, options);
     init(made);
@@ -305,7 +305,7 @@ static mbr_status await_quiet(mbr_context *context, mbr_error *error)
     mbr_lock_drop(&context->lock);
     if (pins == 0 && queued == 0)
         return MBR_OK;
-    return mbr_ep_refuse(error, MBR_IN_USE, 0,
+    return mbr_fail_argument(error, MBR_IN_USE, 0,
         "EP %s has %" PRIu64 " pins and %" PRIu64 " queued releases; release and drain first",
         context->name, pins, queued);
 }

@@ -1,7 +1,7 @@
 /* Responsible for the table of a context's lines: places, ids, states, and when a line is closed:
  * once it is detached, no epoch refers to it and no call uses it. Never signals or asks one. */
+#include "abi/base/error.h"
 #include "host/ep/internal.h"
-#include "host/ep/refuse.h"
 
 static const char *const line_names[MBR_LINE_STATES] = {
     "free", "opening", "attached", "detached", "closing"};
@@ -58,12 +58,12 @@ mbr_status mbr_context_claim_line_locked(
 {
     *line = NULL;
     if (TAILQ_EMPTY(&context->free_lines) && context->place_count == MBR_CONTEXT_STREAM_COUNT)
-        return mbr_ep_refuse(error, MBR_OUT_OF_DESCRIPTORS, 0,
+        return mbr_fail_argument(error, MBR_OUT_OF_DESCRIPTORS, 0,
             "EP %s has %d open lines; detach streams and let their releases settle", context->name,
             MBR_CONTEXT_STREAM_COUNT);
     mbr_line *claimed = take_place_locked(context);
     if (claimed == NULL)
-        return mbr_ep_refuse(error, MBR_OUT_OF_HOST_MEMORY, 0, "no memory for a stream's line");
+        return mbr_fail_argument(error, MBR_OUT_OF_HOST_MEMORY, 0, "no memory for a stream's line");
     uint64_t first = context->first_stream_id;
     uint64_t place = (claimed->id - first) % MBR_CONTEXT_STREAM_COUNT;
     claimed->id = first + context->stream_serial * MBR_CONTEXT_STREAM_COUNT + place;

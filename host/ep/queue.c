@@ -2,8 +2,8 @@
  * the lists of what is ready and what is lost. Never asks a line and never settles an entry; the
  * one slot behind it is the signal that closes a full epoch. */
 #include "abi/base/checked.h"
+#include "abi/base/error.h"
 #include "host/ep/internal.h"
-#include "host/ep/refuse.h"
 
 #include <inttypes.h>
 
@@ -270,25 +270,26 @@ static mbr_status explain(const mbr_context *context, refusal why, mbr_error *er
     case MBR_OK:
         return MBR_OK;
     case MBR_UNKNOWN_OBJECT:
-        return mbr_ep_refuse(error, why.status, 1,
+        return mbr_fail_argument(error, why.status, 1,
             "EP %s has no attached stream with the id %" PRIu64, context->name, why.figure);
     case MBR_OUT_OF_RANGE:
-        return mbr_ep_refuse(error, why.status, 2,
+        return mbr_fail_argument(error, why.status, 2,
             "a release behind %" PRIu64 " streams; at most %d", why.figure, MBR_DEFER_STREAM_COUNT);
     case MBR_QUEUE_FULL:
-        return mbr_ep_refuse(error, why.status, 0,
+        return mbr_fail_argument(error, why.status, 0,
             "EP %s has %" PRIu64 " releases queued, bounds %" PRIu32 " entries and %" PRIu64
             " bytes (0: none); reap, or release after a synchronization",
             context->name, why.figure, context->queue_entries, context->queue_bytes);
     case MBR_OVERFLOW:
-        return mbr_ep_refuse(error, why.status, 3,
+        return mbr_fail_argument(error, why.status, 3,
             "queued bytes and %" PRIu64 " more do not fit 64 bits", why.figure);
     case MBR_OUT_OF_HOST_MEMORY:
-        return mbr_ep_refuse(error, why.status, 0, "no memory for a further epoch");
+        return mbr_fail_argument(error, why.status, 0, "no memory for a further epoch");
     case MBR_DEVICE_LOST:
-        return mbr_ep_refuse(error, why.status, 0, "the device of EP %s is lost", context->name);
+        return mbr_fail_argument(
+            error, why.status, 0, "the device of EP %s is lost", context->name);
     default:
-        return mbr_ep_refuse(error, why.status, 0, "EP %s is terminated", context->name);
+        return mbr_fail_argument(error, why.status, 0, "EP %s is terminated", context->name);
     }
 }
 

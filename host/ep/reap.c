@@ -3,8 +3,8 @@
  * Never waits in a reap, and never settles an entry whose values were not all seen reached, except
  * as lost. */
 #include "abi/base/checked.h"
+#include "abi/base/error.h"
 #include "host/ep/internal.h"
-#include "host/ep/refuse.h"
 
 #include <inttypes.h>
 
@@ -210,7 +210,7 @@ static mbr_status await_others_locked(mbr_context *context, drain *wanted, mbr_e
     TAILQ_FOREACH (line, &context->dirty, dirty_link) {
         bool is_wanted = STAILQ_FIRST(&line->unsignalled)->epoch->sequence <= wanted->sequence;
         if (is_wanted && !is_passing(line->failure))
-            return mbr_ep_refuse(error, line->failure, 0,
+            return mbr_fail_argument(error, line->failure, 0,
                 "EP %s: the signal of line %" PRIu64 " failed with %" PRId32
                 "; its releases stay queued",
                 context->name, line->id, line->failure);
@@ -223,7 +223,7 @@ static mbr_status await_others_locked(mbr_context *context, drain *wanted, mbr_e
 
 static mbr_status time_out(const mbr_context *context, mbr_error *error)
 {
-    return mbr_ep_refuse(error, MBR_TIMED_OUT, 1,
+    return mbr_fail_argument(error, MBR_TIMED_OUT, 1,
         "EP %s: %" PRIu64 " releases of %" PRIu64 " bytes are still queued", context->name,
         context->queued_count, context->queued_bytes);
 }

@@ -2,8 +2,8 @@
  * time-out while the queue is empty, until the open epoch's age otherwise, and with a doubling
  * back-off while values are not reached. Never touches an entry: its pass is anybody's pass. */
 #include "abi/base/checked.h"
+#include "abi/base/error.h"
 #include "host/ep/internal.h"
-#include "host/ep/refuse.h"
 
 #define BACKOFF_MIN_NS 100000
 
@@ -74,7 +74,7 @@ mbr_status mbr_context_start_reaper(mbr_context *context, mbr_error *error)
     int answer =
         mbr_threads_start(context->threads, &context->reaper, "mbr-reaper", reap_on, context);
     if (answer != 0)
-        return mbr_ep_refuse_system(error, MBR_SYSTEM, answer,
+        return mbr_fail_native(error, MBR_SYSTEM, MBR_NATIVE_ERRNO, answer,
             "no thread for the reaper of EP %s: errno %d", context->name, answer);
     context->has_reaper = true;
     return MBR_OK;

@@ -1,8 +1,8 @@
 /* Responsible for every call into an EP's tables: requests, outcomes, and the pairs of status and
  * state that the contract allows. An answer outside the contract is MBR_CONTRACT_BROKEN and
  * counted. Never holds a lock around a call, and decides nothing from an answer. */
+#include "abi/base/error.h"
 #include "host/ep/internal.h"
-#include "host/ep/refuse.h"
 
 /* A slot, or the refusal that is due before it: the outcome then says that nothing happened. */
 #define CALL(context, slot, request, outcome, error)                                               \
@@ -14,7 +14,7 @@ mbr_status mbr_context_check_process(const mbr_context *context, mbr_error *erro
 {
     if (__builtin_expect(context->is_fork_safe || !mbr_fork_guard_is_child(&context->fork), 1))
         return MBR_OK;
-    return mbr_ep_refuse(error, MBR_STALE, 0,
+    return mbr_fail_argument(error, MBR_STALE, 0,
         "EP %s belongs to the parent of this process, and a forked child may not use its lines; "
         "make one after the fork, or start the child with exec",
         context->name);

@@ -1,13 +1,13 @@
 /* Responsible for what a caller does with a stream: attach, detach, synchronize, fill and copy.
  * Never settles an entry. */
+#include "abi/base/error.h"
 #include "host/ep/internal.h"
-#include "host/ep/refuse.h"
 
 #include <inttypes.h>
 
 static mbr_status unknown(const mbr_context *context, uint64_t stream_id, mbr_error *error)
 {
-    return mbr_ep_refuse(error, MBR_UNKNOWN_OBJECT, 1,
+    return mbr_fail_argument(error, MBR_UNKNOWN_OBJECT, 1,
         "EP %s has no attached stream with the id %" PRIu64, context->name, stream_id);
 }
 
@@ -15,14 +15,15 @@ static mbr_status check_not_lost(const mbr_context *context, mbr_error *error)
 {
     if (!mbr_context_is_lost(context))
         return MBR_OK;
-    return mbr_ep_refuse(error, MBR_DEVICE_LOST, 0, "the device of EP %s is lost", context->name);
+    return mbr_fail_argument(
+        error, MBR_DEVICE_LOST, 0, "the device of EP %s is lost", context->name);
 }
 
 /* Whether a call may go to the device at all. */
 static mbr_status check_alive(const mbr_context *context, mbr_error *error)
 {
     if (mbr_context_state_now(context) == MBR_CONTEXT_TERMINATED)
-        return mbr_ep_refuse(error, MBR_BUSY, 0, "EP %s is terminated", context->name);
+        return mbr_fail_argument(error, MBR_BUSY, 0, "EP %s is terminated", context->name);
     return check_not_lost(context, error);
 }
 
@@ -31,7 +32,7 @@ static mbr_status check_alive(const mbr_context *context, mbr_error *error)
 static mbr_status check_active(const mbr_context *context, mbr_error *error)
 {
     if (mbr_context_state_now(context) == MBR_CONTEXT_RETIRING)
-        return mbr_ep_refuse(
+        return mbr_fail_argument(
             error, MBR_BUSY, 0, "EP %s is retiring and takes no stream", context->name);
     return check_alive(context, error);
 }
@@ -115,7 +116,7 @@ static mbr_status cover_locked(mbr_context *context, uint64_t stream_id, mbr_err
         context->signalling = true;
         mbr_context_signal_locked(context);
         if (!mbr_context_is_lost(context) && line->failure != MBR_OK)
-            return mbr_ep_refuse(error, line->failure, 1,
+            return mbr_fail_argument(error, line->failure, 1,
                 "EP %s: stream %" PRIu64 " has releases queued and its signal failed with %" PRId32
                 "; it stays attached",
                 context->name, stream_id, line->failure);
@@ -163,7 +164,7 @@ static mbr_status signal_now_locked(mbr_context *context, uint64_t stream_id, ui
     *held = NULL;
     *value = 0;
     if (!mbr_context_claim_signalling_locked(context, deadline_ns))
-        return mbr_ep_refuse(error, MBR_TIMED_OUT, 2,
+        return mbr_fail_argument(error, MBR_TIMED_OUT, 2,
             "EP %s: another thread signalled until %" PRIu64 " ns", context->name, deadline_ns);
     mbr_status status = check_alive(context, error);
     mbr_line *line = mbr_context_find_line_locked(context, stream_id);
@@ -235,7 +236,7 @@ static mbr_status begin_transfer(
 {
     *native = (mbr_native){0};
     if (!context->has_transfer)
-        return mbr_ep_refuse(error, MBR_UNSUPPORTED, 0,
+        return mbr_fail_argument(error, MBR_UNSUPPORTED, 0,
             "EP %s has no transfer table: nothing can be filled or copied", context->name);
     mbr_lock_take(&context->lock);
     mbr_status status = check_alive(context, error);

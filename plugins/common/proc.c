@@ -1,41 +1,14 @@
 /* Reads files of /proc. Never decides what they mean for anybody's memory. */
 #include "plugins/common/proc.h"
 
+#include "abi/base/system_text.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* Reads the first bytes of a small file of /proc as text. */
-static int read_text(const char *path, char *text, size_t text_bytes)
-{
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0)
-        return errno;
-    ssize_t got = read(file, text, text_bytes - 1);
-    int code = errno;
-    close(file);
-    if (got < 0)
-        return code;
-    text[got] = 0;
-    return 0;
-}
-
-int mbr_proc_memory(uint64_t *total_bytes, uint64_t *available_bytes)
-{
-    char text[512]; /* both figures stand in the first three lines */
-    int code = read_text("/proc/meminfo", text, sizeof(text));
-    if (code != 0)
-        return code;
-    const char *total = strstr(text, "MemTotal:"), *available = strstr(text, "MemAvailable:");
-    if (!total || !available)
-        return ENODATA;
-    *total_bytes = strtoull(total + sizeof("MemTotal:") - 1, NULL, 10) * 1024;
-    *available_bytes = strtoull(available + sizeof("MemAvailable:") - 1, NULL, 10) * 1024;
-    return 0;
-}
 
 static void survey_line(struct mbr_proc_survey *survey, const char *line)
 {
@@ -83,7 +56,7 @@ int mbr_proc_survey(uint64_t start, uint64_t end, uint64_t inode, struct mbr_pro
     struct mbr_proc_survey found = {
         .start = start, .end = end, .inode = inode, .all_reserved = true, .all_file = true};
     char text[32];
-    int code = read_text("/proc/sys/vm/max_map_count", text, sizeof(text));
+    int code = mbr_system_text_read("/proc/sys/vm/max_map_count", text, sizeof(text));
     if (code == 0)
         code = survey_maps(&found);
     if (code != 0)

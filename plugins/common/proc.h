@@ -7,9 +7,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* RAM of the machine, and what of it a new request could get. */
-int mbr_proc_memory(uint64_t *total_bytes, uint64_t *available_bytes);
-
 struct mbr_proc_survey {
     uint64_t start, end, inode; /* asked for */
     uint64_t covered_bytes;     /* of [start, end), by any mapping */

@@ -1,6 +1,7 @@
 /* Calls Linux. Never decides anything, never keeps anything. */
 #include "plugins/host/os.h"
 
+#include "abi/base/system_text.h"
 #include "plugins/common/proc.h"
 
 #include <errno.h>
@@ -92,7 +93,7 @@ static int os_file_size_limit(void *context, uint64_t *limit_bytes)
 static int os_memory(void *context, uint64_t *total_bytes, uint64_t *available_bytes)
 {
     (void)context;
-    return mbr_proc_memory(total_bytes, available_bytes);
+    return mbr_system_memory("", total_bytes, available_bytes);
 }
 
 static int os_inspect(

@@ -4,7 +4,7 @@
 #define MEMBRANE_HOST_EP_CPU_ANSWER_H
 
 #include "abi/base/checked.h"
-#include "host/ep/refuse.h"
+#include "abi/base/error.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static inline mbr_status mbr_cpu_answer_begin(
     if (outcome != NULL)
         mbr_cpu_answer_clear(outcome, outcome->struct_size, sizeof *outcome);
     if (request == NULL || outcome == NULL)
-        return mbr_ep_refuse(error, MBR_INVALID_ARGUMENT, 0, "%s is NULL",
+        return mbr_fail_argument(error, MBR_INVALID_ARGUMENT, 0, "%s is NULL",
             request == NULL ? "the request" : "the outcome");
     return MBR_OK;
 }

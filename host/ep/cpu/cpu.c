@@ -1,8 +1,8 @@
 /* Responsible for the life of a CPU EP and for its accessors. Never runs an operation and never
  * waits for a caller: it is destroyed when no stream and no line is open. */
 #include "abi/base/checked.h"
+#include "abi/base/error.h"
 #include "host/ep/cpu/internal.h"
-#include "host/ep/refuse.h"
 
 #include <inttypes.h>
 
@@ -21,11 +21,11 @@ static mbr_status read_options(
     *operations =
         or_default(has_operations ? options->operation_limit : 0, MBR_CPU_OPERATION_LIMIT);
     if (*streams > MBR_CPU_STREAM_LIMIT_MAX)
-        return mbr_ep_refuse(error, MBR_OUT_OF_RANGE, 1,
+        return mbr_fail_argument(error, MBR_OUT_OF_RANGE, 1,
             "stream_limit is %" PRIu32 "; at most %d threads are started", *streams,
             MBR_CPU_STREAM_LIMIT_MAX);
     if (*operations > MBR_CPU_OPERATION_LIMIT_MAX)
-        return mbr_ep_refuse(error, MBR_OUT_OF_RANGE, 2,
+        return mbr_fail_argument(error, MBR_OUT_OF_RANGE, 2,
             "operation_limit is %" PRIu32 "; at most %d are queued on a stream", *operations,
             MBR_CPU_OPERATION_LIMIT_MAX);
     return MBR_OK;
@@ -56,7 +56,7 @@ mbr_status mbr_cpu_create_with(
         return status;
     mbr_cpu *made = allocate(seams->heap != NULL ? seams->heap : &mbr_heap_libc, stream_limit);
     if (made == NULL)
-        return mbr_ep_refuse(error, MBR_OUT_OF_HOST_MEMORY, 0,
+        return mbr_fail_argument(error, MBR_OUT_OF_HOST_MEMORY, 0,
             "no memory for a CPU EP with %" PRIu32 " streams", stream_limit);
     made->threads = seams->threads != NULL ? seams->threads : &mbr_threads_system;
     made->operation_limit = operation_limit;
@@ -91,7 +91,7 @@ mbr_status mbr_cpu_destroy(mbr_cpu *cpu, mbr_error *error)
     uint64_t lines = cpu->line_count;
     mbr_lock_drop(&cpu->lines_lock);
     if (streams != 0 || lines != 0)
-        return mbr_ep_refuse(error, MBR_IN_USE, 0,
+        return mbr_fail_argument(error, MBR_IN_USE, 0,
             "%" PRIu32 " streams and %" PRIu64 " lines are open; destroy and close them first",
             streams, lines);
     /* What is queued on one stream may wait for, or submit to, another: no place goes before the

@@ -1,7 +1,7 @@
 /* Responsible for lines: their table by the host's id, their values, and who still holds one.
  * Never submits an operation, and never takes a stream's lock while it holds a line's. */
+#include "abi/base/error.h"
 #include "host/ep/cpu/internal.h"
-#include "host/ep/refuse.h"
 
 #include <inttypes.h>
 
@@ -50,13 +50,14 @@ void mbr_cpu_line_drop(mbr_cpu_line *line)
 mbr_status mbr_cpu_line_open(mbr_cpu *cpu, uint64_t id, mbr_native stream, mbr_error *error)
 {
     if (id == 0)
-        return mbr_ep_refuse(error, MBR_INVALID_ARGUMENT, 2, "line_id is 0; ids start at 1");
+        return mbr_fail_argument(error, MBR_INVALID_ARGUMENT, 2, "line_id is 0; ids start at 1");
     mbr_status status = mbr_cpu_stream_check(cpu, stream, error);
     if (status != MBR_OK)
         return status;
     mbr_cpu_line *line = create(cpu, id, stream);
     if (line == NULL)
-        return mbr_ep_refuse(error, MBR_OUT_OF_HOST_MEMORY, 0, "no memory for line %" PRIu64, id);
+        return mbr_fail_argument(
+            error, MBR_OUT_OF_HOST_MEMORY, 0, "no memory for line %" PRIu64, id);
     mbr_lock_take(&cpu->lines_lock);
     mbr_cpu_line **link = find_link(cpu, id);
     bool taken = *link != NULL;
@@ -68,12 +69,12 @@ mbr_status mbr_cpu_line_open(mbr_cpu *cpu, uint64_t id, mbr_native stream, mbr_e
     if (!taken)
         return MBR_OK;
     mbr_cpu_line_drop(line);
-    return mbr_ep_refuse(error, MBR_ALREADY_EXISTS, 2, "line %" PRIu64 " is open", id);
+    return mbr_fail_argument(error, MBR_ALREADY_EXISTS, 2, "line %" PRIu64 " is open", id);
 }
 
 static mbr_status unknown_line(uint64_t id, mbr_error *error)
 {
-    return mbr_ep_refuse(error, MBR_UNKNOWN_OBJECT, 2, "no open line has the id %" PRIu64, id);
+    return mbr_fail_argument(error, MBR_UNKNOWN_OBJECT, 2, "no open line has the id %" PRIu64, id);
 }
 
 mbr_status mbr_cpu_line_close(mbr_cpu *cpu, uint64_t id, mbr_error *error)

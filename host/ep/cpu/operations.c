@@ -2,8 +2,8 @@
  * work on the worker. Never knows a ring or a thread. Addresses are trusted, as a device trusts
  * them: a wrong one ends the process like any wrong pointer. */
 #include "abi/base/checked.h"
+#include "abi/base/error.h"
 #include "host/ep/cpu/internal.h"
-#include "host/ep/refuse.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -43,11 +43,11 @@ static mbr_status check_range(
 {
     *end = 0;
     if (bytes == 0)
-        return mbr_ep_refuse(error, MBR_INVALID_ARGUMENT, 0, "%s of 0 bytes", what);
+        return mbr_fail_argument(error, MBR_INVALID_ARGUMENT, 0, "%s of 0 bytes", what);
     if (address == 0)
-        return mbr_ep_refuse(error, MBR_INVALID_ARGUMENT, 0, "%s has the address 0", what);
+        return mbr_fail_argument(error, MBR_INVALID_ARGUMENT, 0, "%s has the address 0", what);
     if (!mbr_add(address, bytes, end))
-        return mbr_ep_refuse(error, MBR_OVERFLOW, 0,
+        return mbr_fail_argument(error, MBR_OVERFLOW, 0,
             "%s at %#" PRIx64 " of %" PRIu64 " bytes ends beyond 64 bits", what, address, bytes);
     return MBR_OK;
 }
@@ -62,7 +62,7 @@ mbr_status mbr_cpu_submit_copy(mbr_cpu *cpu, mbr_native stream, uint64_t to_addr
     if (status != MBR_OK)
         return status;
     if (to_address < from_end && from_address < to_end)
-        return mbr_ep_refuse(error, MBR_INVALID_ARGUMENT, 0,
+        return mbr_fail_argument(error, MBR_INVALID_ARGUMENT, 0,
             "the ranges of a copy overlap: %#" PRIx64 " and %#" PRIx64 ", %" PRIu64 " bytes",
             to_address, from_address, bytes);
     mbr_cpu_operation operation = {
@@ -97,7 +97,7 @@ mbr_status mbr_cpu_host_function(mbr_cpu *cpu, mbr_native stream, void (*functio
     void *context, mbr_error *error)
 {
     if (function == NULL)
-        return mbr_ep_refuse(error, MBR_INVALID_ARGUMENT, 2, "the host function is NULL");
+        return mbr_fail_argument(error, MBR_INVALID_ARGUMENT, 2, "the host function is NULL");
     mbr_cpu_operation operation = {.kind = MBR_CPU_CALL, .call = {function, context}};
     return mbr_cpu_submit(cpu, stream, &operation, MBR_CPU_ROOM_WAIT, error);
 }

@@ -16,7 +16,7 @@ static mbr_status line_open(mbr_instance *instance, const mbr_line_open_request 
     MBR_CPU_TAKE(mbr_line_open_request, asked, request, line_id);
     MBR_CPU_TAKE(mbr_line_open_request, asked, request, stream);
     if ((asked.flags & MBR_CPU_CRITICAL_FLAGS) != 0)
-        return mbr_ep_refuse(error, MBR_UNSUPPORTED, 1,
+        return mbr_fail_argument(error, MBR_UNSUPPORTED, 1,
             "flags %#" PRIx32 ": no critical flag is defined for line_open", asked.flags);
     status = mbr_cpu_line_open(mbr_cpu_of(instance), asked.line_id, asked.stream, error);
     return mbr_cpu_answer_end(outcome, status, 0);
@@ -64,7 +64,7 @@ static mbr_status check_value(const mbr_cpu_line *line, uint64_t value, mbr_erro
 {
     uint64_t signalled = atomic_load(&line->signalled);
     if (value == 0 || value > signalled)
-        return mbr_ep_refuse(error, MBR_INVALID_ARGUMENT, 3,
+        return mbr_fail_argument(error, MBR_INVALID_ARGUMENT, 3,
             "value %" PRIu64 " of line %" PRIu64 "; signal has returned 1 to %" PRIu64, value,
             line->id, signalled);
     return MBR_OK;
@@ -80,9 +80,9 @@ static mbr_status wait_for(
     if (mbr_cpu_line_wait(line, asked->value, is_mine ? 0 : asked->deadline_ns))
         return MBR_OK;
     if (is_mine)
-        return mbr_ep_refuse(error, MBR_INVALID_ARGUMENT, 2,
+        return mbr_fail_argument(error, MBR_INVALID_ARGUMENT, 2,
             "a host function cannot wait for line %" PRIu64 " of its own stream", line->id);
-    return mbr_ep_refuse(error, MBR_TIMED_OUT, 4,
+    return mbr_fail_argument(error, MBR_TIMED_OUT, 4,
         "value %" PRIu64 " of line %" PRIu64 " was not reached by %" PRIu64 " ns", asked->value,
         line->id, asked->deadline_ns);
 }

@@ -3,8 +3,8 @@
  * Never allocates for an operation, never polls, and never lets a worker wait for room in a ring:
  * two workers that did so could wait for each other. */
 #include "abi/base/checked.h"
+#include "abi/base/error.h"
 #include "host/ep/cpu/internal.h"
-#include "host/ep/refuse.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -114,7 +114,7 @@ static mbr_status equip(mbr_cpu_stream *stream, mbr_error *error)
     if (stream->ring == NULL)
         stream->ring = mbr_heap_allocate(cpu->heap, cpu->operation_limit * sizeof *stream->ring);
     if (stream->ring == NULL)
-        return mbr_ep_refuse(error, MBR_OUT_OF_HOST_MEMORY, 0,
+        return mbr_fail_argument(error, MBR_OUT_OF_HOST_MEMORY, 0,
             "no memory for a stream of %" PRIu32 " operations", cpu->operation_limit);
     if (stream->has_thread)
         return MBR_OK;
@@ -122,8 +122,8 @@ static mbr_status equip(mbr_cpu_stream *stream, mbr_error *error)
     snprintf(name, sizeof name, "mbr-cpu-%u", (unsigned)((stream - cpu->streams) % 10000));
     int answer = mbr_threads_start(cpu->threads, &stream->thread, name, work, stream);
     if (answer != 0)
-        return mbr_ep_refuse_system(
-            error, MBR_SYSTEM, answer, "no thread for a stream: errno %d", answer);
+        return mbr_fail_native(error, MBR_SYSTEM, MBR_NATIVE_ERRNO, answer,
+            "no thread for a stream: errno %d", answer);
     stream->has_thread = true;
     return MBR_OK;
 }
@@ -133,7 +133,7 @@ mbr_status mbr_cpu_stream_create(mbr_cpu *cpu, mbr_native *native, mbr_error *er
     *native = (mbr_native){0};
     mbr_cpu_stream *stream = claim(cpu);
     if (stream == NULL)
-        return mbr_ep_refuse(error, MBR_OUT_OF_DESCRIPTORS, 0,
+        return mbr_fail_argument(error, MBR_OUT_OF_DESCRIPTORS, 0,
             "all %" PRIu32 " streams are open or finish their work (stream_limit)",
             cpu->stream_limit);
     mbr_status status = equip(stream, error);
@@ -153,7 +153,7 @@ mbr_status mbr_cpu_stream_create(mbr_cpu *cpu, mbr_native *native, mbr_error *er
 
 static mbr_status unknown_stream(mbr_native native, mbr_error *error)
 {
-    return mbr_ep_refuse(error, MBR_UNKNOWN_OBJECT, 0,
+    return mbr_fail_argument(error, MBR_UNKNOWN_OBJECT, 0,
         "no open CPU stream has the value %" PRIu64 "; values are never used again", native.value);
 }
 
@@ -163,7 +163,7 @@ static mbr_cpu_stream *lock_stream(mbr_cpu *cpu, mbr_native native, mbr_status *
 {
     *status = MBR_OK;
     if (native.kind != MBR_NATIVE_STREAM_CPU) {
-        *status = mbr_ep_refuse(error, MBR_INVALID_ARGUMENT, 0,
+        *status = mbr_fail_argument(error, MBR_INVALID_ARGUMENT, 0,
             "a stream of kind %" PRIu32 "; this EP's streams are of kind %d", native.kind,
             MBR_NATIVE_STREAM_CPU);
         return NULL;
@@ -220,7 +220,7 @@ static mbr_status await_room(mbr_cpu_stream *stream, mbr_native native, mbr_cpu_
     mbr_error *error) MBR_REQUIRES(&stream->lock)
 {
     if (is_full(stream) && (room == MBR_CPU_ROOM_NOW || my_stream != NULL))
-        return mbr_ep_refuse(error, MBR_QUEUE_FULL, 0,
+        return mbr_fail_argument(error, MBR_QUEUE_FULL, 0,
             "stream %" PRIu64 " has %" PRIu32 " operations queued, and %s must not wait for room",
             native.value, stream->cpu->operation_limit,
             room == MBR_CPU_ROOM_NOW ? "this call" : "a host function");
@@ -276,10 +276,10 @@ mbr_status mbr_cpu_synchronize(mbr_cpu *cpu, mbr_native native, uint64_t deadlin
     if (stream == NULL)
         return status;
     if (stream == my_stream)
-        status = mbr_ep_refuse(error, MBR_INVALID_ARGUMENT, 1,
+        status = mbr_fail_argument(error, MBR_INVALID_ARGUMENT, 1,
             "a host function of stream %" PRIu64 " cannot wait for its own stream", native.value);
     else if (!await_finished(stream, deadline_ns))
-        status = mbr_ep_refuse(error, MBR_TIMED_OUT, 2,
+        status = mbr_fail_argument(error, MBR_TIMED_OUT, 2,
             "stream %" PRIu64 " was not done by %" PRIu64 " ns", native.value, deadline_ns);
     mbr_lock_drop(&stream->lock);
     return status;

@@ -11,15 +11,15 @@ static mbr_status stream_create(mbr_instance *instance, const mbr_stream_create_
     if (outcome != NULL)
         mbr_cpu_answer_clear(outcome, outcome->struct_size, sizeof *outcome);
     if (request == NULL || outcome == NULL)
-        return mbr_ep_refuse(error, MBR_INVALID_ARGUMENT, 0, "%s is NULL",
+        return mbr_fail_argument(error, MBR_INVALID_ARGUMENT, 0, "%s is NULL",
             request == NULL ? "the request" : "the outcome");
     /* A stream that its creator cannot see could never be destroyed. */
     if (!MBR_HAS(mbr_stream_create_outcome, outcome, stream))
-        return mbr_ep_refuse(error, MBR_INVALID_ARGUMENT, 0,
+        return mbr_fail_argument(error, MBR_INVALID_ARGUMENT, 0,
             "an outcome of %" PRIu32 " bytes has no room for the stream", outcome->struct_size);
     uint32_t flags = MBR_HAS(mbr_stream_create_request, request, flags) ? request->flags : 0;
     if ((flags & MBR_CPU_CRITICAL_FLAGS) != 0)
-        return mbr_ep_refuse(error, MBR_UNSUPPORTED, 1,
+        return mbr_fail_argument(error, MBR_UNSUPPORTED, 1,
             "flags %#" PRIx32 ": no critical flag is defined for stream_create", flags);
     return mbr_cpu_stream_create(mbr_cpu_of(instance), &outcome->stream, error);
 }

@@ -37,6 +37,22 @@ TEST(Error, Fail_FullSize_AllFields)
     EXPECT_EQ(error.native_domain, (uint32_t)MBR_NATIVE_NONE);
 }
 
+TEST(Error, FailArgument_NamesTheField)
+{
+    mbr_error error;
+    memset(&error, 0xee, sizeof error);
+    error.struct_size = sizeof error;
+    EXPECT_EQ(mbr_fail_argument(&error, MBR_BUSY, 3, "%s %d", "value", 7), MBR_BUSY);
+    EXPECT_EQ(error.status, MBR_BUSY);
+    EXPECT_EQ(error.argument_index, 3u);
+    EXPECT_EQ(error.native_domain, (uint32_t)MBR_NATIVE_NONE);
+    EXPECT_EQ(error.native_code, 0);
+    EXPECT_STREQ(error.text, "value 7");
+    mbr_fail(&error, MBR_STALE, "no field");
+    EXPECT_EQ(error.argument_index, 0u);
+    EXPECT_EQ(mbr_fail_argument(nullptr, MBR_BUSY, 1, "%d", 1), MBR_BUSY);
+}
+
 TEST(Error, Fail_EveryStatedSize_NothingBeyondIt)
 {
     for (uint32_t stated = 0; stated <= sizeof(mbr_error) + 16; stated++) {
