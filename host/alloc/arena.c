@@ -91,14 +91,6 @@ uint64_t mbr_arena_trim(mbr_arena *arena, uint64_t keep_bytes)
     return mbr_slabs_shed(arena, keep_bytes);
 }
 
-void mbr_arena_set_keep(mbr_arena *arena, uint64_t keep_bytes)
-{
-    mbr_lock_take(&arena->lock);
-    arena->keep_bytes = keep_bytes;
-    mbr_lock_drop(&arena->lock);
-    mbr_slabs_shed(arena, keep_bytes);
-}
-
 /* ---- Figures */
 /* Of spans that hold one allocation each. */
 static uint64_t own_span_bytes_locked(const mbr_arena *arena) MBR_REQUIRES(&arena->lock)

@@ -101,7 +101,6 @@ void mbr_arena_forget_holder(mbr_arena *arena, uint64_t holder_id);
  * cached (the arena's own watermark where that is less); blocks that threads keep go back to their
  * slabs first. Returns the bytes given. */
 uint64_t mbr_arena_trim(mbr_arena *arena, uint64_t keep_bytes);
-void mbr_arena_set_keep(mbr_arena *arena, uint64_t keep_bytes);
 /* The end of the arena's lost context is confirmed from outside: its lost allocations are released,
  * and every idle slab goes to the backing, which is told the same after this. What lives is
  * released by its free, at once. Returns the bytes of the lost allocations. */

@@ -118,7 +118,6 @@ mbr_status mbr_backing_reserve(
 uint64_t mbr_range_address(const mbr_range *range);
 uint64_t mbr_range_bytes(const mbr_range *range);
 mbr_backing *mbr_range_backing(const mbr_range *range);
-mbr_context *mbr_range_context(const mbr_range *range);
 /* True if [0, end) is committed: one load and one comparison (H7). Any thread. */
 bool mbr_range_is_committed_to(const mbr_range *range, uint64_t end_bytes);
 void mbr_range_figures_read(mbr_range *range, mbr_range_figures *figures);

@@ -458,11 +458,6 @@ mbr_backing *mbr_range_backing(const mbr_range *range)
     return range->backing;
 }
 
-mbr_context *mbr_range_context(const mbr_range *range)
-{
-    return range->context;
-}
-
 bool mbr_range_is_committed_to(const mbr_range *range, uint64_t end_bytes)
 {
     return end_bytes <= atomic_load_explicit(&range->committed_end, memory_order_acquire);

@@ -98,6 +98,7 @@ typedef struct mbr_range_record {
     mbr_binding_record *binding;
     uint64_t handle;
     uint64_t address, bytes; /* the range's own may be of its next life already */
+    bool closing;            /* one call at a time tries to end it */
 } mbr_range_record;
 
 typedef struct mbr_prefix_record {
@@ -118,7 +119,7 @@ struct mbr_manager {
     mbr_lock lock;
     mbr_walks walks;       /* over all records but ranges and prefixes */
     mbr_walks range_walks; /* over those: short, so that no release waits for the others */
-    mbr_condition closed;  /* a call that tried to end a holder or a binding is done */
+    mbr_condition closed;  /* a call that tried to end a holder, binding or range is done */
     mbr_backing_record *backings;
     uint64_t ep_ordinal, backing_ordinal;
     uint64_t last_sample_ns;

@@ -8,10 +8,10 @@
  * -------------------------------------------------------------------------------------------------------
  */
 
-static void count_ranges(mbr_manager *manager, mbr_binding_record *binding, int64_t by)
+static void count_range(mbr_manager *manager, mbr_binding_record *binding)
 {
     mbr_lock_take(&manager->lock);
-    binding->range_count += (uint64_t)by;
+    binding->range_count++;
     mbr_lock_drop(&manager->lock);
 }
 
@@ -49,7 +49,7 @@ mbr_status mbr_range_reserve(mbr_manager *manager, const mbr_range_reserve_reque
     if (status != MBR_OK)
         goto drop_handle;
     record->binding = binding;
-    count_ranges(manager, binding, 1);
+    count_range(manager, binding);
     mbr_range_figures figures = {MBR_SIZED(mbr_range_figures)};
     mbr_range_figures_read(record->range, &figures);
     record->handle = handle;
@@ -218,69 +218,94 @@ mbr_status mbr_range_decommit(mbr_manager *manager, const mbr_range_release_requ
     return status;
 }
 
+/* Of racing calls one goes on; the others wait for its answer, which decides theirs. */
+static mbr_range_record *begin_release(
+    mbr_manager *manager, mbr_range_handle handle, mbr_status *status, mbr_error *error)
+{
+    mbr_range_record *record;
+    mbr_lock_take(&manager->lock);
+    while (
+        (record = mbr_find_range(manager, handle.value, status, error)) != NULL && record->closing)
+        mbr_condition_wait(&manager->closed, &manager->lock, UINT64_MAX);
+    if (record != NULL)
+        record->closing = true;
+    mbr_lock_drop(&manager->lock);
+    return record;
+}
+
+/* Those who waited look for the record again: it is there, or its handle names nothing. */
+static void end_release(mbr_manager *manager, mbr_range_record *record, bool ended)
+{
+    if (ended)
+        mbr_table_take(&manager->ranges, record->handle);
+    mbr_lock_take(&manager->lock);
+    record->closing = false;
+    record->binding->range_count -= ended;
+    mbr_condition_signal_all(&manager->closed);
+    mbr_lock_drop(&manager->lock);
+    if (!ended)
+        return;
+    mbr_walks_await(&manager->range_walks);
+    mbr_heap_release(&manager->heap, record);
+}
+
 mbr_status mbr_range_release(
     mbr_manager *manager, const mbr_range_release_request *request, mbr_error *error)
 {
     mbr_range_release_request own;
-    mbr_status taken = MBR_TAKE(&own, mbr_range_release_request, stream_count, request, error);
-    if (taken == MBR_OK)
-        taken = mbr_flags_check(own.flags, MBR_FREE_NOW, "mbr_range_release_request", error);
-    if (taken != MBR_OK)
-        return taken;
-    request = &own;
-    mbr_status status;
-    mbr_range_record *record = mbr_find_range(manager, request->piece.range.value, &status, error);
+    mbr_status status = MBR_TAKE(&own, mbr_range_release_request, stream_count, request, error);
+    if (status == MBR_OK)
+        status = mbr_flags_check(own.flags, MBR_FREE_NOW, "mbr_range_release_request", error);
+    if (status != MBR_OK)
+        return status;
+    mbr_range_record *record = begin_release(manager, own.piece.range, &status, error);
     if (record == NULL)
         return status;
     uint64_t ids[MBR_STREAM_LIST_COUNT];
     status = mbr_stream_ids(
-        manager, record->binding->ep->context, request->streams, request->stream_count, ids, error);
-    if (status != MBR_OK)
-        return status;
-    status = mbr_range_end(
-        record->range, (request->flags & MBR_FREE_NOW) != 0, ids, request->stream_count, error);
-    if (status != MBR_OK)
-        return status;
-    mbr_table_take(&manager->ranges, request->piece.range.value);
-    count_ranges(manager, record->binding, -1);
-    mbr_walks_await(&manager->range_walks);
-    mbr_heap_release(&manager->heap, record);
-    return MBR_OK;
+        manager, record->binding->ep->context, own.streams, own.stream_count, ids, error);
+    if (status == MBR_OK)
+        status = mbr_range_end(
+            record->range, (own.flags & MBR_FREE_NOW) != 0, ids, own.stream_count, error);
+    end_release(manager, record, status == MBR_OK);
+    return status;
 }
 
-/* Ranges are few and this is no hot path: a walk finds the one around an address. During a walk of
- * the ranges. */
-static mbr_range_record *find_around(mbr_manager *manager, uint64_t address)
+static bool read_record(const mbr_range_record *record, mbr_range_figures *figures)
+{
+    mbr_range_figures_read(record->range, figures);
+    if (figures->range.value == record->handle)
+        return true;
+    *figures = (mbr_range_figures){MBR_SIZED(mbr_range_figures)}; /* of its next life */
+    return false;
+}
+
+/* Ranges are few and this is no hot path: a walk finds the one around an address. */
+static mbr_status read_around(
+    mbr_manager *manager, uint64_t address, mbr_range_figures *figures, mbr_error *error)
 {
     uint32_t cursor = 0;
-    mbr_range_record *record;
+    const mbr_range_record *record;
     while ((record = mbr_table_next(&manager->ranges, &cursor)) != NULL) {
-        if (address >= record->address && address - record->address < record->bytes)
-            return record;
+        if (address >= record->address && address - record->address < record->bytes &&
+            read_record(record, figures))
+            return MBR_OK;
     }
-    return NULL;
+    return mbr_fail(
+        error, MBR_UNKNOWN_OBJECT, "no range holds the address %llx", (unsigned long long)address);
 }
 
+/* During a walk of the ranges. */
 static mbr_status read_range(mbr_manager *manager, mbr_range_handle range, uint64_t address,
     mbr_range_figures *figures, mbr_error *error)
 {
-    mbr_status status = MBR_OK;
-    mbr_range_record *record;
-    if (range.value != 0) {
-        record = mbr_find_range(manager, range.value, &status, error);
-    } else {
-        record = find_around(manager, address);
-        if (record == NULL)
-            status = mbr_fail(error, MBR_UNKNOWN_OBJECT, "no range holds the address %llx",
-                (unsigned long long)address);
-    }
-    if (record == NULL)
-        return status;
-    mbr_range_figures_read(record->range, figures);
-    if (figures->range.value == record->handle)
-        return MBR_OK;
-    *figures = (mbr_range_figures){MBR_SIZED(mbr_range_figures)};
-    return mbr_fail(error, MBR_STALE, "the range was released meanwhile");
+    mbr_status status;
+    if (range.value == 0)
+        return read_around(manager, address, figures, error);
+    const mbr_range_record *record = mbr_find_range(manager, range.value, &status, error);
+    if (record != NULL && !read_record(record, figures))
+        return mbr_fail(error, MBR_STALE, "the range was released meanwhile");
+    return status;
 }
 
 mbr_status mbr_range_read(mbr_manager *manager, mbr_range_handle range, uint64_t address,

@@ -139,3 +139,11 @@ bool mbr_line_may_move(uint32_t from, uint32_t to)
 {
     return mbr_state_allows(&mbr_line_table, from, to);
 }
+
+bool mbr_context_knows_stream(mbr_context *context, uint64_t stream_id)
+{
+    mbr_lock_take(&context->lock);
+    bool known = mbr_context_find_line_locked(context, stream_id) != NULL;
+    mbr_lock_drop(&context->lock);
+    return known;
+}

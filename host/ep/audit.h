@@ -9,6 +9,9 @@
  * context's lock. */
 const char *mbr_context_audit(mbr_context *context);
 
+/* Whether a stream with this id is attached now. */
+bool mbr_context_knows_stream(mbr_context *context, uint64_t stream_id);
+
 /* The names of the states, in the order of their table; NULL past the last. */
 const char *mbr_context_state_name(uint32_t state); /* MBR_CONTEXT_… */
 bool mbr_context_may_move(uint32_t from, uint32_t to);

@@ -105,7 +105,6 @@ mbr_status mbr_context_attach_stream(
  * this returns MBR_OK. A refused signal is returned (MBR_BUSY: the stream is being captured), and
  * the stream stays attached. */
 mbr_status mbr_context_detach_stream(mbr_context *context, uint64_t stream_id, mbr_error *error);
-bool mbr_context_knows_stream(mbr_context *context, uint64_t stream_id);
 
 /* Queues an entry behind all work submitted so far to the streams (stream_count of them, at most
  * MBR_DEFER_STREAM_COUNT; an entry with none is settled at the next reap). Detached and unknown ids

@@ -147,14 +147,6 @@ mbr_status mbr_context_detach_stream(mbr_context *context, uint64_t stream_id, m
     return status;
 }
 
-bool mbr_context_knows_stream(mbr_context *context, uint64_t stream_id)
-{
-    mbr_lock_take(&context->lock);
-    bool known = mbr_context_find_line_locked(context, stream_id) != NULL;
-    mbr_lock_drop(&context->lock);
-    return known;
-}
-
 /* ---- Synchronize --------------------------------------------------------------------------- */
 
 /* A signal of its own behind everything submitted so far. The line is held with MBR_OK. */

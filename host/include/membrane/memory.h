@@ -74,8 +74,8 @@ typedef struct mbr_allocation_figures {
 
 #define MBR_ALLOCATION_LIVE 1
 #define MBR_ALLOCATION_QUEUED 2
-#define MBR_ALLOCATION_PARTIALLY_UNMAPPED 3
-#define MBR_ALLOCATION_QUARANTINED 4
+#define MBR_ALLOCATION_PARTIALLY_UNMAPPED 3 /* no path enters it today; a reader knows it */
+#define MBR_ALLOCATION_QUARANTINED 4        /* the same */
 #define MBR_ALLOCATION_DEVICE_LOST 5
 #define MBR_ALLOCATION_RELEASED 6
 

@@ -109,6 +109,42 @@ TEST(Walk, FoldDuringSwitches_MissesNoGeneration)
     EXPECT_EQ(MBR_OK, world.free_now(block.allocation));
 }
 
+/* The range that the loser found may be another one's by then. */
+TEST(Walk, RangeReleasedByRacingThreads_EndsOnceAndNobodyElses)
+{
+    HostWorld world;
+    for (int i = 0; i < 200; i++) {
+        auto range = world.reserve(4 * kMiB, 2 * kMiB);
+        ASSERT_EQ(MBR_OK, world.grow(range.range, 0, 2 * kMiB));
+        std::atomic<int> ended{0}, arrived{0};
+        auto end = [&] {
+            arrived++;
+            while (arrived.load() < 2)
+                std::this_thread::yield();
+            auto request = sized<mbr_range_release_request>();
+            request.flags = MBR_FREE_NOW;
+            request.piece.range = range.range;
+            mbr_status status = mbr_range_release(world.manager, &request, nullptr);
+            ended += status == MBR_OK;
+            EXPECT_TRUE(status == MBR_OK || status == MBR_STALE) << status;
+            if (status != MBR_OK)
+                return;
+            auto reserve = sized<mbr_range_reserve_request>(); /* the same record, a new life */
+            reserve.binding = world.binding;
+            reserve.bytes = 4 * kMiB;
+            reserve.growth = {2 * kMiB, 2 * kMiB, 0};
+            auto again = sized<mbr_range_reserve_result>();
+            EXPECT_EQ(MBR_OK, mbr_range_reserve(world.manager, &reserve, &again, nullptr));
+            request.piece.range = again.range;
+            EXPECT_EQ(MBR_OK, mbr_range_release(world.manager, &request, nullptr));
+        };
+        std::thread other(end);
+        end();
+        other.join();
+        ASSERT_EQ(1, ended.load());
+    }
+}
+
 TEST(Walk, BindingUnboundByRacingThreads_EndsOnce)
 {
     HostWorld world;
