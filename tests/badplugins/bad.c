@@ -83,6 +83,7 @@ static void install(void)
     bad_install_unw();
     bad_install_flt();
     bad_install_env();
+    bad_install_lif();
     bad_guard(); /* behind it: what is about tables and not about calls */
     bad_install_hostile();
     bad_install_neg();

@@ -48,5 +48,6 @@ void bad_install_err(void);
 void bad_install_unw(void);
 void bad_install_flt(void);
 void bad_install_env(void);
+void bad_install_lif(void);
 
 #endif

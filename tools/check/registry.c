@@ -8,7 +8,7 @@ extern const mbr_group mbr_group_lnk, mbr_group_lod, mbr_group_neg, mbr_group_op
 extern const mbr_group mbr_group_vir_reserve, mbr_group_vir_extent, mbr_group_vir_map;
 extern const mbr_group mbr_group_vir_protect, mbr_group_vir_unmap, mbr_group_shr;
 extern const mbr_group mbr_group_err, mbr_group_unw;
-extern const mbr_group mbr_group_flt, mbr_group_env;
+extern const mbr_group mbr_group_flt, mbr_group_env, mbr_group_lif, mbr_group_lif_unload;
 
 const mbr_group *const mbr_groups[] = {
     &mbr_group_lnk,
@@ -28,6 +28,8 @@ const mbr_group *const mbr_groups[] = {
     &mbr_group_err,
     &mbr_group_unw,
     &mbr_group_flt,
+    &mbr_group_lif,
+    &mbr_group_lif_unload,
     &mbr_group_env,
 };
 
