@@ -197,7 +197,8 @@ static mbr_status fill_item(mbr_growth_run *run, mbr_plan_item *item)
     if (run->options->stream_id != 0)
         return mbr_context_fill(
             item->range->context, run->options->stream_id, address, 0, item->bytes, run->error);
-    if (!run->backing->mechanism->host_accessible)
+    const mbr_mechanism *mechanism = run->backing->mechanism;
+    if (!mechanism->host_accessible || !mechanism->usable_after_protect)
         return mbr_fail(run->error, MBR_INVALID_ARGUMENT,
             "this growth must be filled, and no stream was given to fill it on; pass a stream");
     memset((void *)(uintptr_t)address, 0, item->bytes);
