@@ -82,6 +82,7 @@ mbr_status mbr_backing_destroy(mbr_backing *backing, mbr_error *error)
     if (status != MBR_OK)
         return status;
     mbr_backing_empty_cache(backing);
+    mbr_extent_retry_withheld(backing);
     uint64_t withheld =
         backing->extent_count + backing->quarantined_count + (backing->retained_spans != NULL);
     if (withheld == 0)

@@ -68,7 +68,7 @@ void mbr_backing_count_idle(mbr_backing *backing, int64_t by_bytes);
 void mbr_backing_keep_watermark(mbr_backing *backing);
 
 /* Gives pooled, then parked extents back to the system, coldest first, until at most keep_bytes are
- * cached. Returns the bytes released. */
+ * cached. What a destroy refused before is tried once more. Returns the bytes released. */
 uint64_t mbr_backing_trim(mbr_backing *backing, uint64_t keep_bytes);
 /* The same by amount: what a refused grant is short of. */
 uint64_t mbr_backing_evict(mbr_backing *backing, uint64_t bytes);

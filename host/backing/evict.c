@@ -100,7 +100,7 @@ uint64_t mbr_backing_evict(mbr_backing *backing, uint64_t bytes)
     return mbr_backing_evict_beside(backing, bytes, NULL);
 }
 
-uint64_t mbr_backing_trim(mbr_backing *backing, uint64_t keep_bytes)
+static uint64_t trim(mbr_backing *backing, uint64_t keep_bytes)
 {
     mbr_lock_take(&backing->lock);
     uint64_t cached = mbr_backing_cached_bytes_locked(backing);
@@ -108,9 +108,14 @@ uint64_t mbr_backing_trim(mbr_backing *backing, uint64_t keep_bytes)
     return cached <= keep_bytes ? 0 : mbr_backing_evict(backing, cached - keep_bytes);
 }
 
+uint64_t mbr_backing_trim(mbr_backing *backing, uint64_t keep_bytes)
+{
+    return mbr_extent_retry_withheld(backing) + trim(backing, keep_bytes);
+}
+
 void mbr_backing_keep_watermark(mbr_backing *backing)
 {
     uint64_t keep = atomic_load_explicit(&backing->keep_bytes, memory_order_relaxed);
     uint64_t idle = atomic_load_explicit(&backing->idle_bytes, memory_order_relaxed);
-    mbr_backing_trim(backing, keep - mbr_min(keep, idle));
+    trim(backing, keep - mbr_min(keep, idle));
 }

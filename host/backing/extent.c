@@ -180,9 +180,11 @@ void mbr_extent_withhold(mbr_backing *backing, mbr_extent *extent)
 }
 
 /* What a device took along is gone without a call. */
-static mbr_status destroy_if_there(mbr_backing *backing, const mbr_extent *extent)
+static mbr_status destroy_if_there(mbr_backing *backing, mbr_extent *extent)
 {
     mbr_answer answer;
+    mbr_status status;
+    extent->may_retry = false;
     switch (mbr_backing_device(backing)) {
     case MBR_DEVICE_IS_LOST:
         return MBR_DEVICE_LOST;
@@ -190,9 +192,54 @@ static mbr_status destroy_if_there(mbr_backing *backing, const mbr_extent *exten
         mbr_port_forget_extent(backing->port, extent->owned_bytes);
         return MBR_OK;
     default:
-        return mbr_port_extent_destroy(
-            backing->port, extent->id, extent->owned_bytes, &answer, NULL);
+        status =
+            mbr_port_extent_destroy(backing->port, extent->id, extent->owned_bytes, &answer, NULL);
+        extent->may_retry = status != MBR_OK && answer.unchanged;
+        return status;
     }
+}
+
+/* The bytes that go home. */
+static uint64_t end_record(mbr_backing *backing, mbr_extent *extent)
+{
+    mbr_lock_take(&backing->lock);
+    mbr_extent_move(backing, extent, MBR_EXTENT_DESTROYED);
+    backing->extent_count--;
+    mbr_lock_drop(&backing->lock);
+    uint64_t released_bytes = extent->owned_bytes;
+    mbr_refund(extent->payer, released_bytes);
+    mbr_heap_release(backing->heap, extent);
+    return released_bytes;
+}
+
+static uint64_t retry(mbr_backing *backing, mbr_extent *extent)
+{
+    bool is_gone = extent->may_retry && destroy_if_there(backing, extent) == MBR_OK;
+    mbr_lock_take(&backing->lock);
+    if (is_gone)
+        backing->quarantined_count--;
+    else
+        DL_APPEND(backing->withheld, extent);
+    mbr_lock_drop(&backing->lock);
+    if (!is_gone)
+        return 0;
+    mbr_quarantine_settle(extent->payer, extent->owned_bytes);
+    return end_record(backing, extent);
+}
+
+uint64_t mbr_extent_retry_withheld(mbr_backing *backing)
+{
+    uint64_t released_bytes = 0;
+    mbr_lock_take(&backing->lock);
+    mbr_extent *withheld = backing->withheld;
+    backing->withheld = NULL;
+    mbr_lock_drop(&backing->lock);
+    while (withheld != NULL) {
+        mbr_extent *extent = withheld;
+        DL_DELETE(withheld, extent);
+        released_bytes += retry(backing, extent);
+    }
+    return released_bytes;
 }
 
 uint64_t mbr_extent_destroy(mbr_backing *backing, mbr_extent *extent)
@@ -206,13 +253,8 @@ uint64_t mbr_extent_destroy(mbr_backing *backing, mbr_extent *extent)
         mbr_authority_note_violation(backing->authority);
         return 0;
     }
-    mbr_extent_move(backing, extent, MBR_EXTENT_DESTROYED);
-    backing->extent_count--;
     mbr_lock_drop(&backing->lock);
-    uint64_t released = extent->owned_bytes;
-    mbr_refund(extent->payer, released);
-    mbr_heap_release(backing->heap, extent);
-    return released;
+    return end_record(backing, extent);
 }
 
 void mbr_extent_recycle(mbr_backing *backing, mbr_extent *extent)

@@ -78,6 +78,7 @@ struct mbr_extent {
     mbr_slot *slots;
     mbr_keep *keeps;
     uint64_t pooled_serial;  /* rises with each put: the pool's lowest is its coldest */
+    bool may_retry;          /* withheld because destroy refused and changed nothing */
     mbr_extent *next, *prev; /* in the pool's class, or among the withheld */
 };
 
@@ -208,6 +209,8 @@ void mbr_extent_withhold(mbr_backing *backing, mbr_extent *extent);
 /* Without the lock: gives an extent of no state but POOLED back to the system and refunds its
  * payer. A failure quarantines it, charged as it is. Returns the bytes released. */
 uint64_t mbr_extent_destroy(mbr_backing *backing, mbr_extent *extent);
+/* Once more for each that a destroy refused while its state was known. Returns the bytes. */
+uint64_t mbr_extent_retry_withheld(mbr_backing *backing);
 /* Unmapped, without users, outside the lock: to the pool, or the system if the pool is full. */
 void mbr_extent_recycle(mbr_backing *backing, mbr_extent *extent);
 

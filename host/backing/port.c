@@ -86,6 +86,7 @@ static mbr_status validate(mbr_port *port, const char *slot, mbr_status status,
         return violate(port, answer, bytes, error, slot, "a failure with the state done");
     if (outcome->state > MBR_STATE_QUARANTINED)
         return violate(port, answer, bytes, error, slot, "a state that the contract does not know");
+    answer->unchanged = outcome->state == MBR_STATE_UNCHANGED;
     if (outcome->content > MBR_CONTENT_STALE)
         answer->content = MBR_CONTENT_UNDEFINED;
     if (outcome->state == MBR_STATE_QUARANTINED) {

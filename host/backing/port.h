@@ -17,6 +17,7 @@ typedef struct mbr_port mbr_port;
 typedef struct mbr_answer {
     mbr_status status;
     bool quarantined;
+    bool unchanged; /* the plugin says that nothing happened */
     uint32_t content;
     uint32_t granted_flags;
     uint64_t id; /* the object's, rising, never reused */

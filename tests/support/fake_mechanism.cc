@@ -120,7 +120,9 @@ struct FakeSlots {
             return refuse(error, MBR_UNKNOWN_OBJECT, "unknown extent");
         }
         if (const Fault *fault = fake->meet(Slot::kDestroy)) {
-            found->second.lost = true; /* after a failed destroy nobody may name it again */
+            /* Unless it says that nothing happened, nobody may name it again. */
+            found->second.lost =
+                fault->kind == FaultKind::kQuarantine || fault->kind == FaultKind::kIllegalPair;
             return fail(fault, outcome, error);
         }
         if (found->second.mappings != 0) {

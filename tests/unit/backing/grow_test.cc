@@ -384,7 +384,12 @@ void sweep(Slot slot, FaultKind kind, bool sticky)
         EXPECT_TRUE(clean) << "slot " << static_cast<int>(slot) << " ordinal " << ordinal;
         EXPECT_TRUE(world.agree()) << "slot " << static_cast<int>(slot) << " ordinal " << ordinal;
         world.fake.faults.clear();
+        uint64_t owned = world.fake.owned();
+        uint64_t released = mbr_backing_trim(world.backing, UINT64_MAX);
+        EXPECT_EQ(released, owned - world.fake.owned());
+        EXPECT_TRUE(world.agree());
         bool left = world.kept().quarantined_count + world.kept().extent_count != 0;
+        EXPECT_FALSE(left && slot == Slot::kDestroy) << "a refused destroy is tried again";
         mbr_status again = scenario(world, &clean);
         EXPECT_EQ(MBR_OK, again) << "after slot " << static_cast<int>(slot) << " " << ordinal;
         EXPECT_TRUE(world.agree());
