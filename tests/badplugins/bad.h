@@ -49,5 +49,7 @@ void bad_install_unw(void);
 void bad_install_flt(void);
 void bad_install_env(void);
 void bad_install_lif(void);
+void bad_install_log(void);
+void bad_install_prf(void);
 
 #endif

@@ -319,6 +319,29 @@ static void run_leak_memory(mbr_trial *trial)
         after.oracle.owned_bytes, before.oracle.owned_bytes);
 }
 
+/* What 100 rounds hide in the slack. */
+static void run_leak_slowly(mbr_trial *trial)
+{
+    look before, after;
+    rounds(trial, WARM_ROUNDS);
+    before = look_now(trial);
+    rounds(trial, MANY_ROUNDS * 10);
+    after = look_now(trial);
+    MBR_EXPECT(trial,
+        after.oracle.descriptor_count <= before.oracle.descriptor_count &&
+            after.oracle.thread_count <= before.oracle.thread_count &&
+            after.oracle.mapping_count < before.oracle.mapping_count + MANY_ROUNDS / 4,
+        "1000 rounds of work leave nothing", "%lu descriptors, %lu threads, %lu mappings more",
+        after.oracle.descriptor_count - before.oracle.descriptor_count,
+        after.oracle.thread_count - before.oracle.thread_count,
+        after.oracle.mapping_count - before.oracle.mapping_count);
+    MBR_EXPECT(trial,
+        after.oracle.owned_bytes <= before.oracle.owned_bytes + HEAP_SLACK_BYTES &&
+            after.address_bytes <= before.address_bytes + 4 * ADDRESS_SLACK_BYTES,
+        "1000 rounds of work leave nothing", "%lu bytes by the system, were %lu",
+        after.oracle.owned_bytes, before.oracle.owned_bytes);
+}
+
 static void run_counters(mbr_trial *trial)
 {
     mbr_mechanism_stats empty = mbr_step_stats(trial);
@@ -372,6 +395,9 @@ static const mbr_check checks[] = {
         "What grows with every request is the out-of-memory killer's in the end.", run_leak_memory),
     LIF("012", 0, "C4, C32", "behind rounds of work figures and report are as before",
         "A counter that drifts makes the host refuse memory that is there.", run_counters),
+    {"LIF-018", 5, MBR_STAGE_OPENED, MBR_NEEDS_HOST_ORACLE, "C26",
+        "1000 rounds of work leave nothing", "A few bytes a request end a server in a month.",
+        run_leak_slowly, 0, 0},
 };
 
 const mbr_group mbr_group_lif = MBR_GROUP("LIF", "life: report, close, leaks", checks);
