@@ -126,7 +126,7 @@ static void take_cgroups(const char *root, uint64_t *least)
     char path[PATH_BYTES];
     int length = snprintf(path, sizeof(path), "%s/proc/self/cgroup", root);
     if (length < 0 || (size_t)length >= sizeof(path) ||
-        !mbr_system_text_read(path, text, TEXT_BYTES) == 0)
+        mbr_system_text_read(path, text, TEXT_BYTES) != 0)
         return;
     char *rest = NULL;
     for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest))
