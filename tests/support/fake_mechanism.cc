@@ -452,6 +452,12 @@ uint64_t FakeMechanism::owned_locked() const
     return sum;
 }
 
+void FakeMechanism::look(const std::function<void(uint64_t owned)> &at) const
+{
+    std::lock_guard<std::mutex> guard(mutex_);
+    at(owned_locked());
+}
+
 uint64_t FakeMechanism::owned() const
 {
     std::lock_guard<std::mutex> guard(mutex_);

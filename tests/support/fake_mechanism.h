@@ -12,6 +12,7 @@ extern "C" {
 }
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -71,7 +72,9 @@ class FakeMechanism
     void forget_all(); /* the device is gone, and everything with it */
     uint64_t faults_met() const { return faults_met_; }
 
-    uint64_t owned() const;  /* of live extents and allocations */
+    uint64_t owned() const; /* of live extents and allocations */
+    /* Calls with what is owned; meanwhile no slot begins or ends. */
+    void look(const std::function<void(uint64_t owned)> &at) const;
     uint64_t mapped() const; /* each alias counted */
     uint64_t reserved() const;
     uint64_t extents() const { return extents_.size(); }
