@@ -172,7 +172,9 @@ static void try_order(mbr_trial *trial, int order)
     /* It found something on its way, and has told it. */
     if (__atomic_load_n(&trial->page->is_told, __ATOMIC_ACQUIRE) != 0)
         trial->end(trial);
-    trial->page->phase = MBR_PHASE_RUN;
+    if (trial->page->phase < MBR_PHASE_RUN)
+        mbr_trial_skip(
+            trial, MBR_SKIP_BLOCKED, "%s: wait status 0x%x", order_words[order], (unsigned)status);
     MBR_EXPECT(trial, ended != 0, "a process with a plugin ends when it wants to", "%s: it did not",
         order_words[order]);
     MBR_EXPECT(trial, WIFEXITED(status) && WEXITSTATUS(status) == EXIT_CODE,
