@@ -3,11 +3,17 @@
 
 #include "plugins/common/answer.h"
 #include "plugins/host/core.h"
+#include "tests/badplugins/good_order.h"
 
 #include <pthread.h>
 #include <string.h>
 
-MBR_PLUGIN_NOTE("bad", "membrane tests", MBR_NOTE_UNLOADABLE);
+/* Built twice: once to be given faults, once as a plugin that must pass everything. */
+#ifndef BAD_NAME
+#define BAD_NAME "bad"
+#endif
+
+MBR_PLUGIN_NOTE(BAD_NAME, "membrane tests", MBR_NOTE_UNLOADABLE);
 
 /* 64 bytes that a copy of the file may hold another name in. */
 #define NAME_BYTES 64
@@ -38,10 +44,28 @@ bool bad_is_hostile(void)
     return strncmp(name, "hostile_", 8) == 0;
 }
 
+static mbr_status find_more(mbr_instance *instance, const mbr_capability_request *request,
+    mbr_capability_outcome *answer, mbr_error *error)
+{
+    (void)instance;
+    const struct mbr_answer_table tables[] = {
+        {MBR_ID_ORDER, &bad.order},
+        {MBR_ID_TRANSFER, &bad.transfer},
+    };
+    return mbr_answer_capability(tables, 2, request, answer, error);
+}
+
+MBR_ANSWER_TELL(static, more_capability, find_more, mbr_capability_request, mbr_capability_outcome)
+
 static mbr_status capability(mbr_instance *instance, const mbr_capability_request *request,
     mbr_capability_outcome *outcome, mbr_error *error)
 {
-    mbr_status status = mbr_host_plugin.capability(instance, request, outcome, error);
+    /* No error at first: it is written on failure only. */
+    mbr_status status = MBR_UNSUPPORTED;
+    if (bad.has_order)
+        status = more_capability(instance, request, outcome, NULL);
+    if (status != MBR_OK)
+        status = mbr_host_plugin.capability(instance, request, outcome, error);
     if (status != MBR_OK || !MBR_HAS(mbr_capability_outcome, outcome, table))
         return status;
     const mbr_vtable_head *table = NULL;
@@ -51,6 +75,8 @@ static mbr_status capability(mbr_instance *instance, const mbr_capability_reques
         table = (const mbr_vtable_head *)&bad.virtual_;
     if (outcome->table->kind == MBR_KIND_SHARED && bad.has_shared)
         table = (const mbr_vtable_head *)&bad.shared;
+    if (outcome->table->kind == MBR_KIND_ORDER || outcome->table->kind == MBR_KIND_TRANSFER)
+        table = outcome->table;
     outcome->table = table;
     return table != NULL ? MBR_OK : MBR_UNSUPPORTED;
 }
@@ -68,15 +94,23 @@ static void install(void)
         .allocator = mbr_host_allocator,
         .virtual_ = mbr_host_virtual,
         .shared = mbr_host_shared,
+        .order = good_order,
+        .transfer = good_transfer,
         .has_virtual = true,
         .has_shared = true,
+        .has_order = true,
     };
-    good.plugin.name = "bad";
+    good.plugin.name = BAD_NAME;
     good.plugin.capability = capability;
+    good.plugin.close = good_close;
+    good.plugin.report = good_report;
+    good.plugin.quiesce = good_quiesce;
     bad = good;
     bad_install_opn();
     bad_install_alc();
     bad_install_alc_release();
+    bad_install_ord();
+    bad_install_trf();
     bad_install_vir();
     bad_install_shr();
     bad_install_err();

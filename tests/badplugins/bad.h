@@ -18,7 +18,9 @@ struct bad_tables {
     mbr_allocator_vtable allocator;
     mbr_virtual_vtable virtual_;
     mbr_shared_vtable shared;
-    bool has_virtual, has_shared; /* offered */
+    mbr_order_vtable order;
+    mbr_transfer_vtable transfer;
+    bool has_virtual, has_shared, has_order; /* offered; transfer goes with order */
 };
 
 extern struct bad_tables bad;             /* what the plugin publishes */
@@ -42,6 +44,8 @@ void bad_install_vtb(void);
 void bad_install_opn(void);
 void bad_install_alc(void);
 void bad_install_alc_release(void);
+void bad_install_ord(void);
+void bad_install_trf(void);
 void bad_install_vir(void);
 void bad_install_shr(void);
 void bad_install_err(void);

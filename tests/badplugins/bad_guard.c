@@ -19,6 +19,8 @@ void bad_see_parts(void)
 #define MEMBER_mbr_allocator_vtable allocator
 #define MEMBER_mbr_virtual_vtable virtual_
 #define MEMBER_mbr_shared_vtable shared
+#define MEMBER_mbr_order_vtable order
+#define MEMBER_mbr_transfer_vtable transfer
 
 static bool has_instance(const char *slot)
 {
@@ -44,7 +46,9 @@ static bool has_instance(const char *slot)
     MBR_SLOTS_PLUGIN_VTABLE(X)                                                                     \
     MBR_SLOTS_ALLOCATOR_VTABLE(X)                                                                  \
     MBR_SLOTS_VIRTUAL_VTABLE(X)                                                                    \
-    MBR_SLOTS_SHARED_VTABLE(X)
+    MBR_SLOTS_SHARED_VTABLE(X)                                                                     \
+    MBR_SLOTS_ORDER_VTABLE(X)                                                                      \
+    MBR_SLOTS_TRANSFER_VTABLE(X)
 
 EACH(GUARD)
 

@@ -123,6 +123,21 @@ static uint64_t unknown_id(mbr_trial *trial)
     return mbr_trial_id(trial) + 500000;
 }
 
+/* The value of a signal; where the visitor's outcome had no room for it, of a second one. */
+static uint64_t value_of_signal(tour *self, uint64_t line)
+{
+    const mbr_line_request request = {MBR_SIZED(mbr_line_request), .line_id = line};
+    mbr_outcome outcome = self->outcome.change;
+    mbr_status status = MBR_OK;
+    if (outcome.value == 0) {
+        outcome = (mbr_outcome){MBR_SIZED(mbr_outcome)};
+        status =
+            mbr_tour_go_on(self->trial, &self->trial->subject, MBR_SLOT_signal, &request, &outcome);
+    }
+    MBR_NEED(self->trial, status == MBR_OK, "signal: %s", mbr_status_name(status));
+    return outcome.value;
+}
+
 static void visit_transfer(tour *self, uint64_t address, uint64_t bytes)
 {
     mbr_trial *trial = self->trial;
@@ -140,7 +155,7 @@ static void visit_transfer(tour *self, uint64_t address, uint64_t bytes)
         uint64_t line = mbr_trial_id(trial);
         GOOD(self, line_open, mbr_line_open_request, .line_id = line, .stream = stream);
         GOOD(self, signal, mbr_line_request, .line_id = line);
-        uint64_t value = self->outcome.change.value;
+        uint64_t value = value_of_signal(self, line);
         uint64_t deadline_ns = mbr_now_ns() + UINT64_C(5000000000);
         BAD(self, signal, mbr_line_request, .line_id = unknown_id(trial));
         GOOD(self, wait, mbr_line_wait_request, .line_id = line, .value = value,
