@@ -111,6 +111,7 @@ static void install(void)
     bad_install_alc_release();
     bad_install_ord();
     bad_install_trf();
+    bad_install_thr();
     bad_install_vir();
     bad_install_shr();
     bad_install_err();

@@ -46,6 +46,7 @@ void bad_install_alc(void);
 void bad_install_alc_release(void);
 void bad_install_ord(void);
 void bad_install_trf(void);
+void bad_install_thr(void);
 void bad_install_vir(void);
 void bad_install_shr(void);
 void bad_install_err(void);

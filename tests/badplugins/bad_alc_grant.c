@@ -118,7 +118,7 @@ static void spoil_last_page(struct bad_allocation *granted, mbr_outcome *outcome
 {
     uint64_t last = (granted->bytes - 1) / PAGE_BYTES * PAGE_BYTES;
     (void)outcome;
-    if (granted->bytes > MIB)
+    if (granted->bytes > MIB && granted->bytes % (8 * MIB) != 0)
         mprotect((void *)(uintptr_t)(granted->address + last), PAGE_BYTES, PROT_NONE);
 }
 
