@@ -62,6 +62,11 @@ static mbr_status release(mbr_instance *instance, const mbr_release_request *req
     const struct bad_allocation *one = bad_allocation_find(request->allocation_id);
     if (MBR_STATUS_CLASS(status) != MBR_CLASS_BROKEN || one == NULL)
         return status;
+    if (bad_is("failed_release_ends_id")) {
+        struct bad_allocation *gone = bad_allocation_find(request->allocation_id);
+        gone->real_address++; /* what comes again is unknown */
+        return status;
+    }
     outcome->state = MBR_STATE_DONE;
     outcome->released_bytes = outcome->unmapped_bytes = one->owned_bytes;
     return MBR_OK;
@@ -73,7 +78,15 @@ static mbr_status release(mbr_instance *instance, const mbr_release_request *req
 static mbr_status reserve(mbr_instance *instance, const mbr_reserve_request *request,
     mbr_outcome *outcome, mbr_error *error)
 {
+    static uint64_t kept_id;
+    if (kept_id != 0 && request->reservation_id == kept_id)
+        return say(outcome, error, MBR_ALREADY_EXISTS);
     mbr_status status = bad_good->virtual_.reserve(instance, request, outcome, error);
+    if (bad_is("failed_reserve_keeps_id")) {
+        if (status == MBR_OUT_OF_ADDRESSES && request->bytes <= SMALL_MAX_BYTES)
+            kept_id = request->reservation_id;
+        return status;
+    }
     return status == MBR_OUT_OF_ADDRESSES && request->bytes <= SMALL_MAX_BYTES
         ? say(outcome, error, MBR_UNSUPPORTED)
         : status;
@@ -141,7 +154,7 @@ void bad_install_flt(void)
     if (bad_is("heap_failure_is_callers_bug") || bad_is("heap_failure_stays_owned") ||
         bad_is("never_itself_again"))
         bad.allocator.allocate = allocate;
-    if (bad_is("munmap_failure_ignored"))
+    if (bad_is("munmap_failure_ignored") || bad_is("failed_release_ends_id"))
         bad.allocator.release = release;
     if (bad_is("failed_map_leaves_mapping"))
         bad.virtual_.map = map_leaving;
@@ -151,7 +164,7 @@ void bad_install_flt(void)
         bad.virtual_.protect = protect_unseen;
     if (bad_is("failed_create_leaves_extent"))
         bad.virtual_.extent_create = create_leaving;
-    if (bad_is("no_addresses_is_unsupported"))
+    if (bad_is("no_addresses_is_unsupported") || bad_is("failed_reserve_keeps_id"))
         bad.virtual_.reserve = reserve;
     if (bad_is("descriptor_limit_is_callers_bug") || bad_is("dies_of_file_size"))
         bad.virtual_.extent_create = create_with_file;

@@ -111,7 +111,7 @@ static mbr_status stats(mbr_instance *instance, const mbr_stats_request *request
     mbr_mechanism_stats *outcome, mbr_error *error)
 {
     mbr_status status = bad_good->allocator.stats(instance, request, outcome, error);
-    if (status == MBR_OK && bad_allocation_released_count() >= 150 &&
+    if (status == MBR_OK && bad_allocation_released_count() >= 100 &&
         bad_allocation_released_count() < 1000)
         outcome->mapped_bytes += 4096;
     return status;

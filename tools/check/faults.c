@@ -3,7 +3,7 @@
  * and that thread answers with an errno or lets it go on. Never judges. */
 #include "tools/check/faults.h"
 
-#include "tools/check/heap.h"
+#include "tools/check/failing_heap.h"
 #include "tools/check/oracle.h"
 
 #include <errno.h>
@@ -40,7 +40,8 @@ static const struct {
     [MBR_FAULT_FILE_SIZE] = {"RLIMIT_FSIZE", EFBIG, {-1, -1}},
 };
 
-/* Written by the check's thread while no call is under way; the supervisor reads it in one. */
+/* Written by the check's thread outside of slots; is_inside publishes it to the supervisor, which
+ * counts left_count down and sets is_struck. */
 static struct {
     mbr_trial *trial;
     mbr_fault_source source;
@@ -61,19 +62,17 @@ static bool is_of_source(long call)
         (call == sources[plan.source].calls[0] || call == sources[plan.source].calls[1]);
 }
 
+/* On the supervisor's thread, while the check's thread waits in the call. */
 static bool strikes(long call)
 {
-    if (!__atomic_load_n(&plan.is_inside, __ATOMIC_ACQUIRE) || !is_of_source(call) ||
-        plan.left_count == 0)
+    if (!__atomic_load_n(&plan.is_inside, __ATOMIC_ACQUIRE) || !is_of_source(call))
         return false;
-    if (plan.left_count > 1) {
-        plan.left_count--;
-        return false;
-    }
-    plan.is_struck = true;
-    if (!plan.is_for_good)
-        plan.left_count = 0;
-    return true;
+    uint64_t left_count = __atomic_load_n(&plan.left_count, __ATOMIC_ACQUIRE);
+    if (left_count > 1 || (left_count == 1 && !plan.is_for_good))
+        __atomic_store_n(&plan.left_count, left_count - 1, __ATOMIC_RELEASE);
+    if (left_count == 1)
+        __atomic_store_n(&plan.is_struck, true, __ATOMIC_RELEASE);
+    return left_count == 1;
 }
 
 /* Answers every notice. Takes no lock and no memory: the other thread may hold any. */
@@ -211,7 +210,7 @@ static void enter_slot(void)
     if (plan.source >= MBR_FAULT_ADDRESSES)
         lower_limit();
     else if (plan.source == MBR_FAULT_HEAP)
-        (void)mbr_heap_arm(plan.left_count, plan.is_for_good);
+        (void)mbr_failing_heap_arm(plan.left_count, plan.is_for_good);
     __atomic_store_n(&plan.is_inside, true, __ATOMIC_RELEASE);
 }
 
@@ -222,17 +221,17 @@ static void leave_slot(void)
     if (plan.source >= MBR_FAULT_ADDRESSES)
         setrlimit(resource_of(plan.source), &plan.limit);
     if (plan.source == MBR_FAULT_HEAP) {
-        plan.left_count = mbr_heap_left();
-        plan.is_struck |= mbr_heap_arm(0, false) > 0;
+        plan.left_count = mbr_failing_heap_left();
+        plan.is_struck |= mbr_failing_heap_arm(0, false) > 0;
     }
-    if (plan.is_struck && plan.source < MBR_FAULT_ADDRESSES)
-        plan.left_count = 0;
+    if (mbr_faults_struck() && plan.source < MBR_FAULT_ADDRESSES)
+        __atomic_store_n(&plan.left_count, 0, __ATOMIC_RELEASE);
 }
 
 void mbr_faults_prepare(mbr_trial *trial, mbr_fault_source source)
 {
     plan.trial = trial;
-    if (source == MBR_FAULT_HEAP && !mbr_heap_can_fail())
+    if (source == MBR_FAULT_HEAP && !mbr_failing_heap_is_there())
         mbr_trial_skip(trial, MBR_SKIP_SYSTEM, "this build's sanitizer owns the heap");
     if (source > MBR_FAULT_HEAP && source < MBR_FAULT_ADDRESSES)
         prepare_calls(trial);
@@ -250,7 +249,7 @@ void mbr_faults_plan(mbr_fault_source source, uint64_t nth, bool for_good)
 
 bool mbr_faults_struck(void)
 {
-    return plan.is_struck;
+    return __atomic_load_n(&plan.is_struck, __ATOMIC_ACQUIRE);
 }
 
 const char *mbr_faults_words(void)

@@ -1,6 +1,6 @@
 /* Stands before the C library's heap and forwards to it. Counts only where a thread asked for it,
  * and never allocates anything itself. */
-#include "tools/check/heap.h"
+#include "tools/check/failing_heap.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -23,12 +23,12 @@ static _Thread_local struct {
     uint32_t failure_count;
 } plan;
 
-bool mbr_heap_can_fail(void)
+bool mbr_failing_heap_is_there(void)
 {
     return OWNS_HEAP;
 }
 
-uint32_t mbr_heap_arm(uint64_t nth, bool for_good)
+uint32_t mbr_failing_heap_arm(uint64_t nth, bool for_good)
 {
     uint32_t failure_count = plan.failure_count;
     plan.left_count = nth;
@@ -37,7 +37,7 @@ uint32_t mbr_heap_arm(uint64_t nth, bool for_good)
     return failure_count;
 }
 
-uint64_t mbr_heap_left(void)
+uint64_t mbr_failing_heap_left(void)
 {
     return plan.left_count;
 }
