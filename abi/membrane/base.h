@@ -2,17 +2,17 @@
  *
  * True for all structs of the contract (rules 10 to 15):
  *   - A struct that may grow begins with `uint32_t struct_size`, set by whoever provides the
- * memory. It travels by pointer only. A reader uses a field only if struct_size reaches the field's
- * end; fields beyond it count as zero. A writer writes at most struct_size bytes.
+ *     memory. It travels by pointer only. A reader uses a field only if struct_size reaches the
+ *     field's end; fields beyond it count as zero. A writer writes at most struct_size bytes.
  *   - Integers have fixed width; a device address is a uint64_t, never a pointer. Padding is a
- * named reserved_N field: zero when written, ignored when read.
+ *     named reserved_N field: zero when written, ignored when read.
  *   - A flag word's low 16 bits are critical (an unknown one is refused with MBR_UNSUPPORTED), its
  *     high 16 bits are optional (an unknown one is ignored).
  *   - Sizes are bytes, times are nanoseconds of CLOCK_MONOTONIC, ranges are half-open.
  *
  * True for all slots (rules 1, 5 to 9, 22, 25, 26):
- *   - A slot takes (instance, const request *, outcome *, error *). NULL for `request`, `outcome` or
- *     an instance that is needed is MBR_INVALID_ARGUMENT. `error` may be NULL; it is written on
+ *   - A slot takes (instance, const request *, outcome *, error *). NULL for `request`, `outcome`
+ *     or an instance that is needed is MBR_INVALID_ARGUMENT. `error` may be NULL; it is written on
  *     failure only.
  *   - A slot sets its outcome on entry to "nothing happened" and again when something did.
  *   - A slot neither throws, longjmps, exits, prints, forks nor changes signal handlers, locale,
@@ -24,7 +24,7 @@
  *     instance of the process. The host withholds for good what breaks this (rule 24).
  *   - Size 0 is MBR_INVALID_ARGUMENT. Arithmetic on sizes is checked: MBR_OVERFLOW.
  *   - Each slot carries one thread tag: [any-thread], or [serial: OBJECT] where the host never
- * makes two calls at once for the same object.
+ *     makes two calls at once for the same object.
  */
 #ifndef MEMBRANE_BASE_H
 #define MEMBRANE_BASE_H

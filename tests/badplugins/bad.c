@@ -15,8 +15,8 @@
 
 MBR_PLUGIN_NOTE(BAD_NAME, "membrane tests", MBR_NOTE_UNLOADABLE);
 
-/* 64 bytes that a copy of the file may hold another name in. */
-#define NAME_BYTES 64
+/* Bytes that a copy of the file may hold another name in, or several with '+' between. */
+#define NAME_BYTES 128
 #define MARK "MEMBRANE-FAULT:"
 __attribute__((used)) static const volatile char bad_fault[NAME_BYTES] = MARK "none";
 
@@ -32,9 +32,12 @@ static void read_fault(char name[NAME_BYTES])
 
 bool bad_is(const char *fault)
 {
-    char name[NAME_BYTES] = "";
+    char name[NAME_BYTES] = "", *rest;
     read_fault(name);
-    return strcmp(name, fault) == 0;
+    for (char *one = strtok_r(name, "+", &rest); one != NULL; one = strtok_r(NULL, "+", &rest))
+        if (strcmp(one, fault) == 0)
+            return true;
+    return false;
 }
 
 bool bad_is_hostile(void)

@@ -1,6 +1,6 @@
 """Each bad plugin is failed by its named check, and by no other.
 
-Usage: run.py MEMBRANE_CHECK BAD_PLUGIN FAULTS
+Usage: run.py MEMBRANE_CHECK BAD_PLUGIN TABLE...
 
 A copy of the plugin is made for each fault of the table, with the fault's name in it, and judged up to
 the level of its check. The findings must be exactly that check's: then the check sees the fault, and
@@ -75,8 +75,8 @@ def share_of(rows):
 
 
 def main():
-    tool, plugin, table = (os.path.abspath(path) for path in sys.argv[1:4])
-    rows, is_first = share_of(read_table(table))
+    tool, plugin, *tables = (os.path.abspath(path) for path in sys.argv[1:])
+    rows, is_first = share_of([row for table in tables for row in read_table(table)])
     only = os.environ.get("BAD_FAULTS") # a comma-separated list, while one is written
     if only:
         rows = [row for row in rows if row[0] in only.split(",")]

@@ -7,7 +7,7 @@ import shutil
 import elf_faults
 
 MARK = b"MEMBRANE-FAULT:"
-NAME_BYTES = 64
+NAME_BYTES = 128
 
 
 def path_of_libm():
@@ -17,17 +17,23 @@ def path_of_libm():
 
 
 def make(plugin, fault, folder):
-    """A copy with the fault in it, as an Image; its path is FOLDER/file_name."""
+    """A copy with the fault in it, or several with '+' between, as an Image; its path is
+    FOLDER/file_name."""
     with open(plugin, "rb") as file:
         image = elf_faults.Image(file.read())
     image.fault = fault
-    if fault in elf_faults.FAULTS:
-        elf_faults.FAULTS[fault](image)
-    elif fault != "none":
+    named = []
+    for one in fault.split("+"):
+        if one in elf_faults.FAULTS:
+            elf_faults.FAULTS[one](image)
+        elif one != "none":
+            assert one.encode() + b"\0" in image.data, f"no bad_*.c knows {one}"
+            named.append(one)
+    if named:
+        name = "+".join(named)
         at = image.data.index(MARK)
-        assert image.data.count(MARK) == 1 and len(MARK) + len(fault) < NAME_BYTES, fault
-        assert fault.encode() + b"\0" in image.data, f"no bad_*.c knows {fault}"
-        image.data[at:at + NAME_BYTES] = (MARK + fault.encode()).ljust(NAME_BYTES, b"\0")
+        assert image.data.count(MARK) == 1 and len(MARK) + len(name) < NAME_BYTES, fault
+        image.data[at:at + NAME_BYTES] = (MARK + name.encode()).ljust(NAME_BYTES, b"\0")
     path = os.path.join(folder, image.file_name)
     with open(path, "wb") as file:
         file.write(image.data)
