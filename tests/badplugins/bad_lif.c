@@ -44,8 +44,14 @@ static mbr_status close_instance(mbr_instance *instance, const mbr_close_request
         bad_allocation_each(wipe);
     if (bad_is("handler_left_by_close") && status == MBR_OK)
         signal(SIGUSR2, SIG_IGN);
+    mbr_report live = {MBR_SIZED(mbr_report)};
+    const mbr_report_request ask = {MBR_SIZED(mbr_report_request)};
+    if (status == MBR_IN_USE)
+        (void)bad_good->plugin.report(instance, &ask, &live, NULL);
     bool is_unseen = status == MBR_IN_USE &&
-        ((bad_is("closes_with_an_allocation") && bad_allocation_live_count() == 1) ||
+        ((bad_is("closes_with_a_line") && live.line_count == 1 && live.stream_count == 0 &&
+             live.allocation_count == 0) ||
+            (bad_is("closes_with_an_allocation") && bad_allocation_live_count() == 1) ||
             (bad_is("closes_with_an_extent") && instance->objects.extents.ids.id_count == 1 &&
                 instance->objects.mapping_count == 0 && bad_allocation_live_count() == 0));
     if (!is_unseen)
@@ -63,6 +69,13 @@ static mbr_status quiesce(mbr_instance *instance, const mbr_quiesce_request *req
         return status;
     *outcome = (mbr_outcome){.struct_size = outcome->struct_size};
     return mbr_fail(error, MBR_BUSY, "quiesced already");
+}
+
+/* Does not wait for streams. */
+static mbr_status quiesce_at_once(mbr_instance *instance, const mbr_quiesce_request *request,
+    mbr_outcome *outcome, mbr_error *error)
+{
+    return mbr_host_plugin.quiesce(instance, request, outcome, error);
 }
 
 /* ---- What is left behind ----------------------------------------------------------------------
@@ -192,7 +205,7 @@ void bad_install_lif(void)
     static const char *const in_report[] = {"report_forgets_allocations",
         "reports_mapped_extents_only", "reports_one_mapping_a_range", NULL};
     static const char *const in_close[] = {"refused_close_drops_contents", "handler_left_by_close",
-        "closes_with_an_allocation", "closes_with_an_extent", NULL};
+        "closes_with_an_allocation", "closes_with_an_extent", "closes_with_a_line", NULL};
     static const char *const in_open[] = {
         "reads_own_file", "stays_loaded", "tls_key_left", "looks_at_exit", NULL};
     if (is_any(in_report))
@@ -203,6 +216,8 @@ void bad_install_lif(void)
         bad.plugin.open = open_instance;
     if (bad_is("quiesce_only_once"))
         bad.plugin.quiesce = quiesce;
+    if (bad_is("quiesce_leaves_work"))
+        bad.plugin.quiesce = quiesce_at_once;
     if (bad_is("leaks_fd") || bad_is("leaks_thread"))
         bad.virtual_.extent_destroy = destroy;
     if (bad_is("leaks_mapping") || bad_is("leaks_heap"))

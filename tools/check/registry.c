@@ -9,7 +9,8 @@ extern const mbr_group mbr_group_thr;
 extern const mbr_group mbr_group_vir_reserve, mbr_group_vir_extent, mbr_group_vir_map;
 extern const mbr_group mbr_group_vir_protect, mbr_group_vir_unmap, mbr_group_shr;
 extern const mbr_group mbr_group_err, mbr_group_unw;
-extern const mbr_group mbr_group_flt, mbr_group_env, mbr_group_lif, mbr_group_lif_unload;
+extern const mbr_group mbr_group_flt, mbr_group_env, mbr_group_lif, mbr_group_lif_unload,
+    mbr_group_lif_flow;
 extern const mbr_group mbr_group_log, mbr_group_prf, mbr_group_sok;
 
 const mbr_group *const mbr_groups[] = {
@@ -35,6 +36,7 @@ const mbr_group *const mbr_groups[] = {
     &mbr_group_flt,
     &mbr_group_lif,
     &mbr_group_lif_unload,
+    &mbr_group_lif_flow,
     &mbr_group_env,
     &mbr_group_log,
     &mbr_group_prf,
