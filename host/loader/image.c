@@ -62,8 +62,9 @@ bool mbr_image_holds(const mbr_image *image, const void *address, uint64_t bytes
 
 bool mbr_image_holds_text(const mbr_image *image, const char *text, uint64_t bytes)
 {
+    const uintptr_t start = (uintptr_t)text; /* NULL or any number: no pointer to count from yet */
     for (uint64_t i = 0; i < bytes; i++) {
-        if (!mbr_image_holds(image, text + i, 1))
+        if (!mbr_image_holds(image, (const void *)(start + i), 1))
             return false;
         if (text[i] == '\0')
             return true;
