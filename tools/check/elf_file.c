@@ -70,7 +70,7 @@ static uint64_t count_by_gnu_hash(const mbr_elf_file *file, uint64_t table)
         if (word_at(file, bucket_table + i * UINT64_C(4), &word) && word > last)
             last = word;
     if (last < first)
-        return first;
+        return first <= SYMBOLS_MAX ? first : 0; /* none exported: what it says is all there is */
     uint64_t chains = bucket_table + buckets * UINT64_C(4);
     while (last < SYMBOLS_MAX && word_at(file, chains + (last - first) * UINT64_C(4), &word)) {
         last++;
