@@ -10,8 +10,8 @@ PLUGIN = "./" + sys.argv.pop(2)
 PROGRAM = sys.argv.pop(1)
 
 IDS = (["H1", "H2a", "H2b", "H3"] + ["H4" + letter for letter in "abcdefghijklmnop"] +
-       ["H5a", "H5b", "H5c", "H5d", "H6", "H7a", "H7b", "H10a", "H10b"])
-NO_FLOOR = {"H5d", "H10b"}
+       ["H5a", "H5b", "H5c", "H5d", "H6", "H7a", "H7b", "H10a", "H10b", "L1"])
+NO_FLOOR = {"H5d", "H10b", "L1"}
 
 
 def bench(*arguments, env=None):

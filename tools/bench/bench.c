@@ -27,6 +27,7 @@ static const mbr_bench_group *const groups[] = {
     &mbr_bench_inside,
     &mbr_bench_replay,
     &mbr_bench_replay_populated,
+    &mbr_bench_load,
 };
 
 #define GROUP_COUNT (sizeof groups / sizeof groups[0])

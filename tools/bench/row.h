@@ -97,6 +97,7 @@ extern const mbr_bench_group mbr_bench_commit;     /* H6 */
 extern const mbr_bench_group mbr_bench_inside;     /* H7 */
 extern const mbr_bench_group mbr_bench_replay;     /* H10a */
 extern const mbr_bench_group mbr_bench_replay_populated;
+extern const mbr_bench_group mbr_bench_load; /* L1 */
 
 /* Keeps the reason of a failure and returns false. */
 __attribute__((format(printf, 2, 3))) bool mbr_bench_fail(
