@@ -4,10 +4,12 @@
 
 #include "abi/base/error.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -48,6 +50,7 @@ typedef struct racy {
     _Atomic uint64_t kept, exact;
 } racy;
 
+/* Of additions alone: what is lost of them and of subtractions could cancel. */
 static void add_racily(racy *counter, uint64_t bytes)
 {
     uint64_t seen = atomic_load(&counter->kept);
@@ -71,27 +74,11 @@ ALLOCATE(allocate_counting)
     return status;
 }
 
-RELEASE(release_counting)
-{
-    mbr_status status = GOOD(allocator, release);
-    if (status == MBR_OK)
-        add_racily(&owned, 0 - outcome->released_bytes);
-    return status;
-}
-
 SLOT(map_counting, mbr_map_request, mbr_outcome)
 {
     mbr_status status = GOOD(virtual_, map);
     if (status == MBR_OK)
         add_racily(&mapped, outcome->newly_mapped_bytes);
-    return status;
-}
-
-SLOT(unmap_counting, mbr_unmap_request, mbr_outcome)
-{
-    mbr_status status = GOOD(virtual_, unmap);
-    if (status == MBR_OK)
-        add_racily(&mapped, 0 - outcome->unmapped_bytes);
     return status;
 }
 
@@ -344,6 +331,33 @@ SLOT(open_one_at_a_time, mbr_open_request, mbr_open_outcome)
     return status;
 }
 
+/* ---- The driver's state of a thread ----------------------------------------------------------
+ */
+
+/* The stand-in of a driver that lies beside this file. */
+static void *find_driver_function(const char *name)
+{
+    Dl_info self;
+    char path[512];
+    if (dladdr(&bad, &self) == 0)
+        return NULL;
+    const char *end = strrchr(self.dli_fname, '/');
+    int folder_bytes = end == NULL ? 0 : (int)(end - self.dli_fname + 1);
+    snprintf(path, sizeof path, "%.*slibdriver.so", folder_bytes, self.dli_fname);
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    return library == NULL ? NULL : dlsym(library, name);
+}
+
+RELEASE(changes_current_context)
+{
+    int (*set_current)(void *context) = NULL;
+    void *symbol = find_driver_function("cuCtxSetCurrent");
+    memcpy(&set_current, &symbol, sizeof symbol);
+    if (set_current != NULL)
+        (void)set_current(instance);
+    return GOOD(allocator, release);
+}
+
 /* ---- Streams ---------------------------------------------------------------------------------
  */
 
@@ -375,10 +389,8 @@ SLOT(racy_submit, mbr_fill_request, mbr_outcome)
 static void install_counters(void)
 {
     PUT_AS("racy_counters", allocator, allocate, allocate_counting);
-    PUT_AS("racy_counters", allocator, release, release_counting);
     PUT_AS("racy_counters", allocator, stats, stats_counting);
     PUT_AS("racy_mapped_counter", virtual_, map, map_counting);
-    PUT_AS("racy_mapped_counter", virtual_, unmap, unmap_counting);
     PUT_AS("racy_mapped_counter", allocator, stats, stats_counting);
 }
 
@@ -399,6 +411,7 @@ void bad_install_thr(void)
     PUT(allocator, allocate, eintr_is_failure);
     PUT(allocator, allocate, current_instance_global);
     PUT(plugin, open, open_one_at_a_time);
+    PUT(allocator, release, changes_current_context);
     PUT(order, wait, second_waiter_times_out);
     PUT(transfer, fill, racy_submit);
 }

@@ -8,6 +8,8 @@ import elf_faults
 
 MARK = b"MEMBRANE-FAULT:"
 NAME_BYTES = 128
+DRIVER = "libdriver.so" # beside the plugin
+NEED_DRIVER = ("changes_current_context",)
 
 
 def path_of_libm():
@@ -38,6 +40,8 @@ def make(plugin, fault, folder):
     with open(path, "wb") as file:
         file.write(image.data)
     os.chmod(path, image.mode)
+    if fault in NEED_DRIVER:
+        shutil.copy(os.path.join(os.path.dirname(plugin), DRIVER), folder)
     if image.library:
         shutil.copy(path_of_libm(), os.path.join(folder, image.library))
     return image

@@ -5,7 +5,7 @@
 
 extern const mbr_group mbr_group_lnk, mbr_group_lod, mbr_group_neg, mbr_group_opn, mbr_group_vtb,
     mbr_group_alc, mbr_group_alc_books, mbr_group_alc_ids, mbr_group_ord, mbr_group_trf;
-extern const mbr_group mbr_group_thr;
+extern const mbr_group mbr_group_thr, mbr_group_thr_use, mbr_group_thr_context;
 extern const mbr_group mbr_group_vir_reserve, mbr_group_vir_extent, mbr_group_vir_map;
 extern const mbr_group mbr_group_vir_protect, mbr_group_vir_unmap, mbr_group_shr;
 extern const mbr_group mbr_group_err, mbr_group_unw;
@@ -25,6 +25,8 @@ const mbr_group *const mbr_groups[] = {
     &mbr_group_ord,
     &mbr_group_trf,
     &mbr_group_thr,
+    &mbr_group_thr_use,
+    &mbr_group_thr_context,
     &mbr_group_vir_reserve,
     &mbr_group_vir_extent,
     &mbr_group_vir_map,
