@@ -136,6 +136,8 @@ static mbr_status stats(mbr_instance *instance, const mbr_stats_request *request
 
 void bad_remember(void)
 {
+    if (bad_is("none"))
+        return; /* what is remembered is for one thread at a time; the good plugin has many */
     if (bad.allocator.allocate == bad_good->allocator.allocate)
         bad.allocator.allocate = allocate;
     if (bad.allocator.release == bad_good->allocator.release)

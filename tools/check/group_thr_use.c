@@ -101,13 +101,15 @@ static void run_log(mbr_trial *trial)
     if (pthread_create(&speaker.thread, NULL, say_something, &speaker) != 0)
         mbr_trial_give_up(trial, MBR_VERDICT_RESOURCE, "no thread");
     MBR_NEED(trial, await_flag(&sink.is_inside, &sink.has_ended, 8), "allocate and release hang");
-    if (sink.has_ended)
-        return; /* it says nothing */
+    if (sink.has_ended) { /* it says nothing */
+        pthread_join(speaker.thread, NULL);
+        return;
+    }
     if (pthread_create(&other.thread, NULL, go_on, &other) != 0)
         mbr_trial_give_up(trial, MBR_VERDICT_RESOURCE, "no thread");
-    MBR_EXPECT(trial, await_flag(&sink.is_over, &sink.is_over, 2),
+    MBR_EXPECT(trial, await_flag(&sink.is_over, &sink.is_over, 4),
         "a log sink that sleeps lets other threads go on",
-        "while the sink slept, allocate, release and stats did not return for 2 s");
+        "while the sink slept, allocate, release and stats did not return for 4 s");
 }
 
 /* ---- Signals, instances -----------------------------------------------------------------------
