@@ -48,7 +48,8 @@ static struct {
     uint64_t left_count; /* events before the one that fails, and that one; 0: none fails */
     uint64_t nth;
     bool is_for_good, is_struck, is_inside;
-    struct rlimit limit; /* as it was before the slot */
+    uint64_t looked_count; /* the supervisor is done with what it read */
+    struct rlimit limit;   /* as it was before the slot */
 } plan;
 
 /* ---- System calls -----------------------------------------------------------------------------
@@ -102,6 +103,7 @@ static void *supervise(void *context)
             out.response.error = -sources[plan.source].error;
         else
             out.response.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+        __atomic_add_fetch(&plan.looked_count, 1, __ATOMIC_RELEASE);
         (void)ioctl(fd, SECCOMP_IOCTL_NOTIF_SEND, &out);
     }
     return NULL;
@@ -218,6 +220,7 @@ static void leave_slot(void)
 {
     if (!__atomic_exchange_n(&plan.is_inside, false, __ATOMIC_ACQ_REL))
         return;
+    (void)__atomic_load_n(&plan.looked_count, __ATOMIC_ACQUIRE); /* its reads are behind us */
     if (plan.source >= MBR_FAULT_ADDRESSES)
         setrlimit(resource_of(plan.source), &plan.limit);
     if (plan.source == MBR_FAULT_HEAP) {
