@@ -7,6 +7,7 @@
 #include "abi/base/checked.h"
 #include "abi/base/error.h"
 #include "abi/base/lock.h"
+#include "host/loader/call.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -30,10 +31,12 @@ struct mbr_port {
 };
 
 /* A slot, or the refusal that is due before it: the outcome then says that nothing happened. */
-#define CALL(port, slot, request, outcome, error)                                                  \
+#define CALL_WITH(port, slot, request, outcome, error)                                             \
     (mbr_mechanism_check_process(&(port)->mechanism, error) != MBR_OK                              \
             ? MBR_STALE                                                                            \
             : (port)->mechanism.slot((port)->mechanism.instance, request, outcome, error))
+#define CALL(port, slot, request, said)                                                            \
+    CALL_WITH(port, slot, request, &(said)->outcome, &(said)->error)
 
 static uint64_t read_count(const _Atomic uint64_t *count)
 {
@@ -50,11 +53,17 @@ static void sub_count(_Atomic uint64_t *count, uint64_t amount)
     atomic_fetch_sub_explicit(count, amount, memory_order_relaxed);
 }
 
-static void begin_call(mbr_port *port, mbr_outcome *outcome)
+/* What a slot gets to write into, never the caller's own. */
+typedef struct mbr_said {
+    mbr_outcome outcome;
+    mbr_error error;
+} mbr_said;
+
+static void begin_call(mbr_port *port, mbr_said *said)
 {
     mbr_lock_assert_none_held();
     add_count(&port->call_count, 1);
-    *outcome = (mbr_outcome){MBR_SIZED(mbr_outcome)};
+    *said = (mbr_said){{MBR_SIZED(mbr_outcome)}, {MBR_SIZED(mbr_error)}};
 }
 
 /* `bytes`: all that the object can own, since nobody knows what it does (rule 5). */
@@ -73,9 +82,11 @@ static mbr_status violate(mbr_port *port, mbr_answer *answer, uint64_t bytes, mb
 
 /* The table of membrane/base.h: which state may come with which status. `bytes` bounds what the
  * call can have changed on either axis. */
-static mbr_status validate(mbr_port *port, const char *slot, mbr_status status,
-    const mbr_outcome *outcome, uint64_t bytes, mbr_answer *answer, mbr_error *error)
+static mbr_status validate(mbr_port *port, const char *slot, mbr_status status, mbr_said *said,
+    uint64_t bytes, mbr_answer *answer, mbr_error *error)
 {
+    const mbr_outcome *outcome = &said->outcome;
+    status = mbr_answer_take(slot, status, &said->error, error);
     answer->status = status;
     answer->content = outcome->content;
     answer->granted_flags = outcome->granted_flags;
@@ -228,12 +239,12 @@ mbr_status mbr_port_reserve(
     answer->status = prepare_entry(port, bytes, &entry, error);
     if (answer->status != MBR_OK)
         return answer->status;
-    mbr_outcome outcome;
-    begin_call(port, &outcome);
+    mbr_said said;
+    begin_call(port, &said);
     mbr_reserve_request request = {MBR_SIZED(mbr_reserve_request), .reservation_id = answer->id,
         .bytes = bytes, .align_bytes = align_bytes};
-    mbr_status status = CALL(port, virtual_.reserve, &request, &outcome, error);
-    status = validate(port, "reserve", status, &outcome, 0, answer, error);
+    mbr_status status = CALL(port, virtual_.reserve, &request, &said);
+    status = validate(port, "reserve", status, &said, 0, answer, error);
     if (status != MBR_OK) {
         mbr_heap_release(port->heap, entry);
         return status;
@@ -250,13 +261,13 @@ mbr_status mbr_port_unreserve(
     mbr_port *port, uint64_t reservation_id, uint64_t address, uint64_t bytes, mbr_error *error)
 {
     mbr_answer answer = {0};
-    mbr_outcome outcome;
+    mbr_said said;
     mbr_addresses_entry *entry = mbr_addresses_leave(port->addresses, port, address);
-    begin_call(port, &outcome);
+    begin_call(port, &said);
     mbr_unreserve_request request = {
         MBR_SIZED(mbr_unreserve_request), .reservation_id = reservation_id};
-    mbr_status status = CALL(port, virtual_.unreserve, &request, &outcome, error);
-    status = validate(port, "unreserve", status, &outcome, 0, &answer, error);
+    mbr_status status = CALL(port, virtual_.unreserve, &request, &said);
+    status = validate(port, "unreserve", status, &said, 0, &answer, error);
     settle_entry(port, entry, status == MBR_OK);
     if (status != MBR_OK)
         return status;
@@ -269,14 +280,14 @@ mbr_status mbr_port_extent_create(mbr_port *port, uint64_t bytes, uint64_t max_o
     uint32_t flags, mbr_answer *answer, mbr_error *error)
 {
     *answer = (mbr_answer){.id = atomic_fetch_add(&port->next_id, 1)};
-    mbr_outcome outcome;
-    begin_call(port, &outcome);
+    mbr_said said;
+    begin_call(port, &said);
     mbr_extent_create_request request = {MBR_SIZED(mbr_extent_create_request), .flags = flags,
         .extent_id = answer->id, .bytes = bytes, .max_owned_bytes = max_owned_bytes};
-    mbr_status status = CALL(port, virtual_.extent_create, &request, &outcome, error);
-    status = validate(port, "extent_create", status, &outcome, max_owned_bytes, answer, error);
+    mbr_status status = CALL(port, virtual_.extent_create, &request, &said);
+    status = validate(port, "extent_create", status, &said, max_owned_bytes, answer, error);
     if (status == MBR_OK) {
-        answer->owned_bytes = take_owned(port, outcome.newly_owned_bytes, max_owned_bytes);
+        answer->owned_bytes = take_owned(port, said.outcome.newly_owned_bytes, max_owned_bytes);
         add_count(&port->extent_count, 1);
     }
     add_count(&port->owned_bytes, answer->owned_bytes);
@@ -287,17 +298,17 @@ mbr_status mbr_port_extent_destroy(
     mbr_port *port, uint64_t extent_id, uint64_t owned_bytes, mbr_answer *answer, mbr_error *error)
 {
     *answer = (mbr_answer){.id = extent_id};
-    mbr_outcome outcome;
-    begin_call(port, &outcome);
+    mbr_said said;
+    begin_call(port, &said);
     mbr_extent_destroy_request request = {
         MBR_SIZED(mbr_extent_destroy_request), .extent_id = extent_id};
-    mbr_status status = CALL(port, virtual_.extent_destroy, &request, &outcome, error);
-    status = validate(port, "extent_destroy", status, &outcome, owned_bytes, answer, error);
+    mbr_status status = CALL(port, virtual_.extent_destroy, &request, &said);
+    status = validate(port, "extent_destroy", status, &said, owned_bytes, answer, error);
     if (status != MBR_OK) {
         answer->owned_bytes = owned_bytes; /* all of it stays charged */
         return status;
     }
-    if (outcome.released_bytes != owned_bytes)
+    if (said.outcome.released_bytes != owned_bytes)
         add_count(&port->violation_count, 1); /* clamped: the extent is gone as a whole */
     answer->gone_bytes = owned_bytes;
     sub_count(&port->extent_count, 1);
@@ -329,28 +340,28 @@ mbr_status mbr_port_map(mbr_port *port, uint64_t reservation_id, uint64_t offset
     uint64_t extent_id, uint64_t bytes, mbr_answer *answer, mbr_error *error)
 {
     *answer = (mbr_answer){.id = extent_id};
-    mbr_outcome outcome;
-    begin_call(port, &outcome);
+    mbr_said said;
+    begin_call(port, &said);
     mbr_map_request request = {MBR_SIZED(mbr_map_request), .reservation_id = reservation_id,
         .offset_bytes = offset_bytes, .extent_id = extent_id};
-    mbr_status status = CALL(port, virtual_.map, &request, &outcome, error);
-    status = validate(port, "map", status, &outcome, bytes, answer, error);
-    return note_mapped(port, status, &outcome, bytes, answer);
+    mbr_status status = CALL(port, virtual_.map, &request, &said);
+    status = validate(port, "map", status, &said, bytes, answer, error);
+    return note_mapped(port, status, &said.outcome, bytes, answer);
 }
 
 mbr_status mbr_port_map_shared(mbr_port *port, uint64_t reservation_id, uint64_t offset_bytes,
     uint64_t extent_id, uint64_t bytes, uint32_t access, mbr_answer *answer, mbr_error *error)
 {
     *answer = (mbr_answer){.id = extent_id};
-    mbr_outcome outcome;
-    begin_call(port, &outcome);
+    mbr_said said;
+    begin_call(port, &said);
     mbr_access entry = {port->mechanism.description.device_index, access};
     mbr_map_shared_request request = {MBR_SIZED(mbr_map_shared_request), .access_count = 1,
         .reservation_id = reservation_id, .offset_bytes = offset_bytes, .extent_id = extent_id,
         .access = &entry};
-    mbr_status status = CALL(port, shared.map_shared, &request, &outcome, error);
-    status = validate(port, "map_shared", status, &outcome, bytes, answer, error);
-    return note_mapped(port, status, &outcome, bytes, answer);
+    mbr_status status = CALL(port, shared.map_shared, &request, &said);
+    status = validate(port, "map_shared", status, &said, bytes, answer, error);
+    return note_mapped(port, status, &said.outcome, bytes, answer);
 }
 
 mbr_status mbr_port_protect(mbr_port *port, uint64_t reservation_id, uint64_t offset_bytes,
@@ -365,10 +376,10 @@ mbr_status mbr_port_protect(mbr_port *port, uint64_t reservation_id, uint64_t of
     mbr_status status = MBR_INTERNAL;
     for (uint32_t attempt = 0; attempt < attempts && status != MBR_OK; attempt++) {
         mbr_answer answer = {0};
-        mbr_outcome outcome;
-        begin_call(port, &outcome);
-        status = CALL(port, virtual_.protect, &request, &outcome, error);
-        status = validate(port, "protect", status, &outcome, 0, &answer, error);
+        mbr_said said;
+        begin_call(port, &said);
+        status = CALL(port, virtual_.protect, &request, &said);
+        status = validate(port, "protect", status, &said, 0, &answer, error);
         if (answer.quarantined || MBR_STATUS_CLASS(status) == MBR_CLASS_LOST)
             break;
     }
@@ -379,17 +390,17 @@ mbr_status mbr_port_unmap(mbr_port *port, uint64_t reservation_id, uint64_t offs
     uint64_t bytes, mbr_answer *answer, mbr_error *error)
 {
     *answer = (mbr_answer){0};
-    mbr_outcome outcome;
-    begin_call(port, &outcome);
+    mbr_said said;
+    begin_call(port, &said);
     mbr_unmap_request request = {MBR_SIZED(mbr_unmap_request), .reservation_id = reservation_id,
         .offset_bytes = offset_bytes, .bytes = bytes};
-    mbr_status status = CALL(port, virtual_.unmap, &request, &outcome, error);
-    status = validate(port, "unmap", status, &outcome, bytes, answer, error);
+    mbr_status status = CALL(port, virtual_.unmap, &request, &said);
+    status = validate(port, "unmap", status, &said, bytes, answer, error);
     if (status != MBR_OK) {
         answer->mapped_bytes = bytes;
         return status;
     }
-    if (outcome.unmapped_bytes != bytes)
+    if (said.outcome.unmapped_bytes != bytes)
         add_count(&port->violation_count, 1);
     answer->gone_bytes = bytes;
     sub_count(&port->mapping_count, 1);
@@ -405,20 +416,20 @@ mbr_status mbr_port_allocate(mbr_port *port, uint64_t bytes, uint64_t align_byte
     answer->status = prepare_entry(port, bytes, &entry, error);
     if (answer->status != MBR_OK)
         return answer->status;
-    mbr_outcome outcome;
-    begin_call(port, &outcome);
+    mbr_said said;
+    begin_call(port, &said);
     mbr_allocate_request request = {MBR_SIZED(mbr_allocate_request), .flags = flags,
         .allocation_id = answer->id, .bytes = bytes, .align_bytes = align_bytes,
         .max_owned_bytes = max_owned_bytes};
-    mbr_status status = CALL(port, allocator.allocate, &request, &outcome, error);
-    status = validate(port, "allocate", status, &outcome, max_owned_bytes, answer, error);
+    mbr_status status = CALL(port, allocator.allocate, &request, &said);
+    status = validate(port, "allocate", status, &said, max_owned_bytes, answer, error);
     if (status == MBR_OK)
         status = take_address(
             port, "allocate", bytes, align_bytes, max_owned_bytes, entry, answer, error);
     else
         mbr_heap_release(port->heap, entry);
     if (status == MBR_OK) {
-        answer->owned_bytes = take_owned(port, outcome.newly_owned_bytes, max_owned_bytes);
+        answer->owned_bytes = take_owned(port, said.outcome.newly_owned_bytes, max_owned_bytes);
         add_count(&port->allocation_count, 1);
         add_count(&port->mapped_bytes, answer->owned_bytes);
     }
@@ -430,19 +441,19 @@ mbr_status mbr_port_release(mbr_port *port, uint64_t allocation_id, uint64_t add
     uint64_t owned_bytes, mbr_answer *answer, mbr_error *error)
 {
     *answer = (mbr_answer){.id = allocation_id};
-    mbr_outcome outcome;
+    mbr_said said;
     mbr_addresses_entry *entry = mbr_addresses_leave(port->addresses, port, address);
-    begin_call(port, &outcome);
+    begin_call(port, &said);
     mbr_release_request request = {
         MBR_SIZED(mbr_release_request), .allocation_id = allocation_id, .address = address};
-    mbr_status status = CALL(port, allocator.release, &request, &outcome, error);
-    status = validate(port, "release", status, &outcome, owned_bytes, answer, error);
+    mbr_status status = CALL(port, allocator.release, &request, &said);
+    status = validate(port, "release", status, &said, owned_bytes, answer, error);
     settle_entry(port, entry, status == MBR_OK);
     if (status != MBR_OK) {
         answer->owned_bytes = owned_bytes;
         return status;
     }
-    if (outcome.released_bytes != owned_bytes)
+    if (said.outcome.released_bytes != owned_bytes)
         add_count(&port->violation_count, 1);
     answer->gone_bytes = owned_bytes;
     sub_count(&port->allocation_count, 1);
@@ -500,7 +511,7 @@ bool mbr_port_stats(mbr_port *port, mbr_mechanism_stats *stats)
     add_count(&port->call_count, 1);
     *stats = (mbr_mechanism_stats){MBR_SIZED(mbr_mechanism_stats)};
     mbr_stats_request request = {MBR_SIZED(mbr_stats_request)};
-    return CALL(port, allocator.stats, &request, stats, NULL) == MBR_OK;
+    return CALL_WITH(port, allocator.stats, &request, stats, NULL) == MBR_OK;
 }
 
 void mbr_port_read(const mbr_port *port, mbr_port_figures *figures)
@@ -539,7 +550,9 @@ mbr_status mbr_port_audit(mbr_port *port, mbr_error *error)
     mbr_report report = {MBR_SIZED(mbr_report)};
     mbr_report_request request = {MBR_SIZED(mbr_report_request)};
     mbr_lock_assert_none_held();
-    mbr_status status = CALL(port, plugin.report, &request, &report, error);
+    mbr_error own = {MBR_SIZED(mbr_error)};
+    mbr_status status = CALL_WITH(port, plugin.report, &request, &report, &own);
+    status = mbr_answer_take("plugin.report", status, &own, error);
     if (status != MBR_OK)
         return status;
     if (!mbr_port_stats(port, &stats))

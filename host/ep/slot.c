@@ -3,6 +3,7 @@
  * counted. Never holds a lock around a call, and decides nothing from an answer. */
 #include "abi/base/error.h"
 #include "host/ep/internal.h"
+#include "host/loader/call.h"
 
 /* A slot, or the refusal that is due before it: the outcome then says that nothing happened. */
 #define CALL(context, slot, request, outcome, error)                                               \
@@ -20,21 +21,35 @@ mbr_status mbr_context_check_process(const mbr_context *context, mbr_error *erro
         context->name);
 }
 
-static mbr_status broken(mbr_context *context)
+/* What a slot gets to write into, never the caller's own. */
+typedef struct mbr_said {
+    mbr_outcome outcome;
+    mbr_error error;
+} mbr_said;
+
+static mbr_said nothing_said(void)
+{
+    return (mbr_said){{MBR_SIZED(mbr_outcome)}, {MBR_SIZED(mbr_error)}};
+}
+
+static void count_violation(mbr_context *context)
 {
     atomic_fetch_add(&context->violation_count, 1);
-    return MBR_CONTRACT_BROKEN;
 }
 
 /* A mutating slot says DONE exactly with MBR_OK. A failure that claims otherwise stays that
  * failure: nothing is built on what it may have left. */
-static mbr_status judge(mbr_context *context, mbr_status status, const mbr_outcome *outcome)
+static mbr_status judge(
+    mbr_context *context, const char *slot, mbr_status status, mbr_said *said, mbr_error *error)
 {
-    if (status == MBR_OK)
-        return outcome->state == MBR_STATE_DONE ? MBR_OK : broken(context);
-    if (outcome->state == MBR_STATE_DONE || outcome->state > MBR_STATE_QUARANTINED)
-        (void)broken(context);
-    return status;
+    bool is_done = said->outcome.state == MBR_STATE_DONE;
+    if (is_done != (status == MBR_OK) || said->outcome.state > MBR_STATE_QUARANTINED)
+        count_violation(context);
+    if (status == MBR_OK && !is_done)
+        return mbr_fail(error, MBR_CONTRACT_BROKEN,
+            "EP %s: %s answered MBR_OK with state %u, which is not DONE", context->name, slot,
+            said->outcome.state);
+    return mbr_answer_take(slot, status, &said->error, error);
 }
 
 mbr_status mbr_slot_line_open(
@@ -42,19 +57,19 @@ mbr_status mbr_slot_line_open(
 {
     mbr_line_open_request request = {
         MBR_SIZED(mbr_line_open_request), .line_id = line_id, .stream = native};
-    mbr_outcome outcome = {MBR_SIZED(mbr_outcome)};
+    mbr_said said = nothing_said();
     mbr_lock_assert_none_held();
-    mbr_status status = CALL(context, order.line_open, &request, &outcome, error);
-    return judge(context, status, &outcome);
+    mbr_status status = CALL(context, order.line_open, &request, &said.outcome, &said.error);
+    return judge(context, "order.line_open", status, &said, error);
 }
 
 mbr_status mbr_slot_line_close(mbr_context *context, uint64_t line_id)
 {
     mbr_line_request request = {MBR_SIZED(mbr_line_request), .line_id = line_id};
-    mbr_outcome outcome = {MBR_SIZED(mbr_outcome)};
+    mbr_said said = nothing_said();
     mbr_lock_assert_none_held();
-    mbr_status status = CALL(context, order.line_close, &request, &outcome, NULL);
-    return judge(context, status, &outcome);
+    mbr_status status = CALL(context, order.line_close, &request, &said.outcome, &said.error);
+    return judge(context, "order.line_close", status, &said, NULL);
 }
 
 mbr_status mbr_slot_signal(
@@ -62,12 +77,12 @@ mbr_status mbr_slot_signal(
 {
     *value = 0;
     mbr_line_request request = {MBR_SIZED(mbr_line_request), .line_id = line_id};
-    mbr_outcome outcome = {MBR_SIZED(mbr_outcome)};
+    mbr_said said = nothing_said();
     mbr_lock_assert_none_held();
-    mbr_status status = CALL(context, order.signal, &request, &outcome, error);
-    status = judge(context, status, &outcome);
+    mbr_status status = CALL(context, order.signal, &request, &said.outcome, &said.error);
+    status = judge(context, "order.signal", status, &said, error);
     if (status == MBR_OK)
-        *value = outcome.value;
+        *value = said.outcome.value;
     return status;
 }
 
@@ -75,11 +90,11 @@ mbr_status mbr_slot_reached(mbr_context *context, uint64_t line_id, uint64_t *va
 {
     *value = 0;
     mbr_line_request request = {MBR_SIZED(mbr_line_request), .line_id = line_id};
-    mbr_outcome outcome = {MBR_SIZED(mbr_outcome)};
+    mbr_said said = nothing_said();
     mbr_lock_assert_none_held();
-    mbr_status status = CALL(context, order.reached, &request, &outcome, NULL);
+    mbr_status status = CALL(context, order.reached, &request, &said.outcome, NULL);
     if (status == MBR_OK)
-        *value = outcome.value;
+        *value = said.outcome.value;
     return status;
 }
 
@@ -88,17 +103,20 @@ mbr_status mbr_slot_wait(
 {
     mbr_line_wait_request request = {MBR_SIZED(mbr_line_wait_request), .line_id = line_id,
         .value = value, .deadline_ns = deadline_ns};
-    mbr_outcome outcome = {MBR_SIZED(mbr_outcome)};
+    mbr_said said = nothing_said();
     mbr_lock_assert_none_held();
-    mbr_status status = CALL(context, order.wait, &request, &outcome, error);
+    mbr_status status = CALL(context, order.wait, &request, &said.outcome, &said.error);
+    bool is_past = status != MBR_OK && mbr_clock_now(context->clock) >= deadline_ns;
     /* A wait that gives up early would make its caller spin. */
-    if (status == MBR_TIMED_OUT && mbr_clock_now(context->clock) < deadline_ns)
-        return broken(context);
+    if (status == MBR_TIMED_OUT && !is_past) {
+        count_violation(context);
+        return mbr_fail(error, MBR_CONTRACT_BROKEN,
+            "EP %s: order.wait answered MBR_TIMED_OUT before its deadline", context->name);
+    }
     /* Past the deadline every "not now" says the same, also one that is unknown (rule 6). */
-    return MBR_STATUS_CLASS(status) == MBR_CLASS_RETRY &&
-            mbr_clock_now(context->clock) >= deadline_ns
-        ? MBR_TIMED_OUT
-        : status;
+    if (MBR_STATUS_CLASS(status) == MBR_CLASS_RETRY && is_past)
+        status = MBR_TIMED_OUT;
+    return mbr_answer_take("order.wait", status, &said.error, error);
 }
 
 mbr_status mbr_slot_fill(mbr_context *context, mbr_native native, uint64_t address, uint8_t value,
@@ -106,10 +124,10 @@ mbr_status mbr_slot_fill(mbr_context *context, mbr_native native, uint64_t addre
 {
     mbr_fill_request request = {MBR_SIZED(mbr_fill_request), .pattern = value, .stream = native,
         .address = address, .bytes = bytes};
-    mbr_outcome outcome = {MBR_SIZED(mbr_outcome)};
+    mbr_said said = nothing_said();
     mbr_lock_assert_none_held();
-    mbr_status status = CALL(context, transfer.fill, &request, &outcome, error);
-    return judge(context, status, &outcome);
+    mbr_status status = CALL(context, transfer.fill, &request, &said.outcome, &said.error);
+    return judge(context, "transfer.fill", status, &said, error);
 }
 
 mbr_status mbr_slot_copy(mbr_context *context, mbr_native native, uint64_t to_address,
@@ -117,8 +135,8 @@ mbr_status mbr_slot_copy(mbr_context *context, mbr_native native, uint64_t to_ad
 {
     mbr_copy_request request = {MBR_SIZED(mbr_copy_request), .stream = native,
         .to_address = to_address, .from_address = from_address, .bytes = bytes};
-    mbr_outcome outcome = {MBR_SIZED(mbr_outcome)};
+    mbr_said said = nothing_said();
     mbr_lock_assert_none_held();
-    mbr_status status = CALL(context, transfer.copy, &request, &outcome, error);
-    return judge(context, status, &outcome);
+    mbr_status status = CALL(context, transfer.copy, &request, &said.outcome, &said.error);
+    return judge(context, "transfer.copy", status, &said, error);
 }

@@ -167,7 +167,12 @@ static mbr_status signal_now_locked(mbr_context *context, uint64_t stream_id, ui
         mbr_lock_drop(&context->lock);
         status = mbr_slot_signal(context, line->id, value, error);
         mbr_lock_take(&context->lock);
+        bool is_said = status == MBR_OK;
         status = mbr_context_judge_value_locked(context, line, status, *value);
+        if (is_said && status != MBR_OK)
+            mbr_fail_argument(error, status, 0,
+                "EP %s: order.signal answered a value that does not rise: %" PRIu64, context->name,
+                *value);
         if (status == MBR_OK)
             status = check_not_lost(context, error); /* no call after a loss, also not the wait */
         if (status == MBR_OK)
