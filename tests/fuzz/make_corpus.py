@@ -132,13 +132,20 @@ def replies():
 
 
 def answers():
-    """A byte of configuration, then operations and answers, see answers.c."""
-    seeds = {"honest": bytes(64)}
-    work = bytes(range(1, 15))
-    for config in (0, 1, 2, 4, 8, 16, 31):
-        seeds[f"config-{config:02}"] = bytes([config]) + work * 3
-    for place in range(24):
-        seeds[f"lie-{place:02}"] = bytes([0, 1]) + b"\0" * place + bytes([1 + place % 7, place % 5, 3]) * 2
+    """Configuration, how many operations, three bytes for each, answers; see answers.c."""
+    seeds = {"honest": bytes(8)}
+    for bit in range(8):
+        seeds[f"config-{1 << bit:03}"] = bytes([1 << bit, 0])
+    for config in (0, 1, 8, 72):
+        for place in range(0, 60, 3):
+            lie = bytes([1 + (place // 3) % 8 + 8 * (place % 7), place % 10, place % 3])
+            seeds[f"lie-{config:02}-{place:02}"] = bytes([config, 0]) + bytes(place) + lie
+    walk = b"".join(bytes([kind, a, b]) for kind, a, b in (
+        (1, 0, 15), (1, 1, 15), (2, 0, 0x70), (6, 0, 7), (7, 1, 0), (11, 3, 5), (5, 8, 0), (8, 0, 0),
+        (14, 0, 0), (12, 11, 0), (13, 0, 0), (15, 7, 1), (5, 1, 0)))
+    seeds["walk"] = bytes([0, len(walk) // 3]) + walk
+    seeds["walk-eager"] = bytes([1, len(walk) // 3]) + walk
+    seeds["walk-releasable"] = bytes([16, len(walk) // 3]) + walk
     return seeds
 
 
