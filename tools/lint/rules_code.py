@@ -197,7 +197,8 @@ def library_of(tree, path):
     text = "\n".join(tree.text(f"{folder}/BUILD") or [])
     own = f'"{os.path.relpath(path, folder)}"' if folder else ""
     for block in re.findall(r"^cc_library\(.*?^\)", text, re.M | re.S):
-        if own in block or ('glob(["*.c"])' in block and os.path.dirname(path) == folder):
+        takes_all = re.search(r'srcs = glob\(\s*\["\*\.c"\]', block)
+        if own in block or (takes_all and os.path.dirname(path) == folder):
             return block
     return ""
 
