@@ -173,7 +173,7 @@ bool mbr_contract_print(FILE *to)
         to);
     for (uint32_t i = 0; i < mbr_rule_count; i++) {
         const mbr_rule *rule = &mbr_rules[i];
-        fprintf(to, "| %u | %s | %s | %s | %s | ", rule->number, rule->what, rule->why,
+        fprintf(to, "| C%u | %s | %s | %s | %s | ", rule->number, rule->what, rule->why,
             rule->keeper, rule->result);
         listing list = {to, rule->number, 0};
         mbr_check_each(list_check, &list);

@@ -30,7 +30,7 @@ static const command commands[] = {
     {"replay", "serve a request trace with real memory under a budget", mbr_cli_replay},
     {"bench", "measure this machine against docs/performance.md", mbr_cli_bench},
     {"share", "what sharing a prefix saves, and from which length it works", mbr_cli_share},
-    {"check", "judge a plugin from outside, by about two hundred checks", mbr_cli_check},
+    {"check", "judge a plugin from outside, against the contract", mbr_cli_check},
     {"new-plugin", "the first files of a backend plugin, in a new folder", mbr_cli_new_plugin},
 };
 
