@@ -1,5 +1,5 @@
 /* Capability `membrane.transfer`: fills and copies, enqueued on a native stream. Required for
- * conformance level 2 where memory is not host-accessible.
+ * conformance level 2, together with `membrane.order`, where memory is not host-accessible.
  *
  *   created by       released by       thread
  *   stream_create    stream_destroy    any; pending work goes on after stream_destroy

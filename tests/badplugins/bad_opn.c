@@ -244,6 +244,14 @@ FACT(fact_out_of_range)
     return status;
 }
 
+FACT(out_of_reach)
+{
+    mbr_status status = bad_good->allocator.fact(instance, request, outcome, error);
+    if (status == MBR_OK && request->fact == MBR_FACT_HOST_ACCESSIBLE)
+        outcome->value = 0;
+    return status;
+}
+
 FACT(recommends_odd_granule)
 {
     mbr_status status = bad_good->allocator.fact(instance, request, outcome, error);
@@ -295,6 +303,9 @@ void bad_install_opn(void)
     SET(allocator, fact, fact_out_of_range);
     SET(allocator, fact, recommends_odd_granule);
     SET(plugin, report, reports_one_more);
+    SET(allocator, fact, out_of_reach);
+    if (bad_is("out_of_reach"))
+        bad.has_order = false;
     if (bad_is("shared_without_virtual"))
         bad.has_virtual = false;
 }

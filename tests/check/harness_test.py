@@ -408,7 +408,7 @@ class CommandLine(Case):
         self.assertEqual((code, err), (CONFORMANT, ""))
         self.assertIn(self.folder, out)
         code, _, err = self.run_tool("check", "stranger", program=MEMBRANE)
-        self.assertEqual(code, 1)
+        self.assertEqual(code, 3)
         self.assertIn("no plugin 'stranger'", err)
 
     def test_file_that_others_may_write_is_judged_all_the_same(self):

@@ -421,6 +421,20 @@ static void run_granule(mbr_trial *trial)
             smallest);
 }
 
+/* ---- Reach
+ * ---------------------------------------------------------------------------- */
+
+static void run_reach(mbr_trial *trial)
+{
+    uint32_t offered = trial->subject.offered;
+    uint32_t by_stream = MBR_NEEDS_TRANSFER | MBR_NEEDS_ORDER;
+    MBR_EXPECT(trial, (offered & MBR_NEEDS_HOST_ACCESS) != 0 || (offered & by_stream) == by_stream,
+        "memory that the CPU cannot reach comes with membrane.transfer and membrane.order",
+        "MBR_FACT_HOST_ACCESSIBLE is not 1, transfer %s, order %s",
+        (offered & MBR_NEEDS_TRANSFER) != 0 ? "is offered" : "is not",
+        (offered & MBR_NEEDS_ORDER) != 0 ? "is offered" : "is not");
+}
+
 /* ---- Report and close
  * ---------------------------------------------------------------------------- */
 
@@ -525,6 +539,10 @@ static const mbr_check checks[] = {
         "The report must be all zero for an unload; it cannot start above.", run_fresh_report),
     OPN("028", 2, OPENED, "C23, C26", "open and close leave no descriptor and no thread",
         "What was opened is released exactly once, by close.", run_rounds),
+    OPN("029", 2, OPENED, "C2", "memory can be written and read by somebody",
+        "Without host access or transfer nobody can zero memory, verify it, or check this plugin's "
+        "contents.",
+        run_reach),
 };
 
 const mbr_group mbr_group_opn = MBR_GROUP("OPN", "mechanisms and open", checks);

@@ -47,6 +47,8 @@ static void run_owns_its_bytes(mbr_trial *trial)
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         mbr_outcome outcome = {0};
         uint64_t bytes = sizes[i] * trial->granule_bytes;
+        if (bytes > mbr_step_extent_limit(trial))
+            break;
         mbr_expect_status(trial, create_fresh(trial, bytes, 0, &outcome), MBR_OK, "extent_create");
         MBR_EXPECT(trial,
             outcome.newly_owned_bytes >= bytes && outcome.newly_mapped_bytes == 0 &&
@@ -64,6 +66,7 @@ static uint64_t make_large(
 {
     uint64_t granules = mbr_step_granules(trial, LARGE_BYTES), id = mbr_trial_id(trial);
     mbr_place place = mbr_step_reserve(trial, granules);
+    mbr_step_extent_fits(trial, granules * trial->granule_bytes);
     mbr_oracle_read(trial, before);
     mbr_need_ok(trial,
         mbr_try_create(
@@ -197,9 +200,15 @@ static void run_past_capacity(mbr_trial *trial)
 /* ---- Budget -----------------------------------------------------------------------------------
  */
 
+static uint64_t few_granules(mbr_trial *trial)
+{
+    uint64_t limit = mbr_step_extent_limit(trial);
+    return 4 * trial->granule_bytes <= limit ? 4 * trial->granule_bytes : trial->granule_bytes;
+}
+
 static void run_over_budget(mbr_trial *trial)
 {
-    uint64_t bytes = 4 * trial->granule_bytes, id = mbr_trial_id(trial);
+    uint64_t bytes = few_granules(trial), id = mbr_trial_id(trial);
     const uint64_t budgets[] = {bytes - 1, bytes / 2, 1, 0};
     for (size_t i = 0; i < sizeof budgets / sizeof budgets[0]; i++)
         mbr_expect_status(trial,
@@ -212,7 +221,7 @@ static void run_over_budget(mbr_trial *trial)
 static void run_exact_budget(mbr_trial *trial)
 {
     mbr_outcome outcome = {0};
-    uint64_t bytes = 4 * trial->granule_bytes;
+    uint64_t bytes = few_granules(trial);
     mbr_need_ok(trial, create_fresh(trial, bytes, 0, &outcome), "extent_create");
     uint64_t owned_bytes = outcome.newly_owned_bytes;
     mbr_expect_status(trial,

@@ -258,8 +258,11 @@ static void run_anothers_reservation(mbr_trial *trial)
 static void run_addresses_come_back(mbr_trial *trial)
 {
     const uint64_t enough = UINT64_C(1) << 48;
-    uint64_t bytes = enough / 4, sum = 0;
-    for (int round = 0; round < 300 && sum <= enough && bytes >= GIB;) {
+    uint64_t limit = mbr_step_reservation_limit(trial), sum = 0;
+    uint64_t bytes = enough / 4, least = GIB < limit ? GIB : trial->granule_bytes;
+    while (bytes > limit)
+        bytes /= 2;
+    for (int round = 0; round < 300 && sum <= enough && bytes >= least;) {
         mbr_outcome outcome = {0};
         uint64_t id = mbr_trial_id(trial);
         mbr_status status = mbr_try_reserve(trial, &trial->subject, id, bytes, 0, &outcome);
@@ -273,7 +276,7 @@ static void run_addresses_come_back(mbr_trial *trial)
         sum += bytes;
         round++;
     }
-    MBR_NEED(trial, sum > 0, "no reservation of 1 GiB");
+    MBR_NEED(trial, sum > 0, "no reservation of %lu bytes", least);
 }
 
 /* ---- Flags ------------------------------------------------------------------------------------

@@ -115,10 +115,34 @@ void mbr_expect_callers_bug(mbr_trial *trial, mbr_status got, const char *what)
 /* ---- Steps ------------------------------------------------------------------------------------
  */
 
+uint64_t mbr_step_extent_limit(mbr_trial *trial)
+{
+    return mbr_subject_fact(trial, &trial->subject, MBR_FACT_EXTENT_MAX_BYTES, UINT64_MAX);
+}
+
+uint64_t mbr_step_reservation_limit(mbr_trial *trial)
+{
+    return mbr_subject_fact(trial, &trial->subject, MBR_FACT_RESERVATION_MAX_BYTES, UINT64_MAX);
+}
+
+static void need_fit(mbr_trial *trial, uint64_t bytes, uint64_t limit, const char *what)
+{
+    if (bytes > limit)
+        mbr_trial_skip(
+            trial, MBR_SKIP_FACT, "%s of %lu bytes; the fact says %lu at most", what, bytes, limit);
+}
+
+void mbr_step_extent_fits(mbr_trial *trial, uint64_t bytes)
+{
+    need_fit(trial, bytes, mbr_step_extent_limit(trial), "an extent");
+}
+
 mbr_place mbr_step_reserve(mbr_trial *trial, uint64_t granules)
 {
     mbr_outcome outcome = {0};
     mbr_place place = {.id = mbr_trial_id(trial)};
+    need_fit(
+        trial, granules * trial->granule_bytes, mbr_step_reservation_limit(trial), "a reservation");
     mbr_need_ok(trial,
         mbr_try_reserve(
             trial, &trial->subject, place.id, granules * trial->granule_bytes, 0, &outcome),
@@ -130,6 +154,7 @@ mbr_place mbr_step_reserve(mbr_trial *trial, uint64_t granules)
 uint64_t mbr_step_create(mbr_trial *trial, uint64_t granules)
 {
     uint64_t id = mbr_trial_id(trial);
+    mbr_step_extent_fits(trial, granules * trial->granule_bytes);
     mbr_need_ok(trial,
         mbr_try_create(
             trial, &trial->subject, id, granules * trial->granule_bytes, 0, UINT64_MAX, NULL),

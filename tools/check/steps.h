@@ -39,6 +39,11 @@ void mbr_expect_callers_bug(mbr_trial *trial, mbr_status got, const char *what);
 /* ---- Steps of the trial's own subject ---------------------------------------------------------
  */
 
+/* What a fact says is too large is no step: the check is skipped by declaration. */
+uint64_t mbr_step_extent_limit(mbr_trial *trial);      /* MBR_FACT_EXTENT_MAX_BYTES */
+uint64_t mbr_step_reservation_limit(mbr_trial *trial); /* MBR_FACT_RESERVATION_MAX_BYTES */
+void mbr_step_extent_fits(mbr_trial *trial, uint64_t bytes);
+
 mbr_place mbr_step_reserve(mbr_trial *trial, uint64_t granules);
 uint64_t mbr_step_create(mbr_trial *trial, uint64_t granules); /* the extent's id */
 void mbr_step_destroy(mbr_trial *trial, uint64_t extent_id);

@@ -6,6 +6,7 @@
 #include "tools/cli/args.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,20 @@
 
 #define NAME "membrane check"
 #define PROGRAM "membrane-check"
+
+/* As membrane-check answers them; its 1 means findings. */
+enum { EXIT_NO_PLUGIN = 3, EXIT_TOOL = 5 };
+
+__attribute__((format(printf, 2, 3))) static int refuse(int code, const char *format, ...)
+{
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    mbr_args_refuse(NAME, "%s", text);
+    return code;
+}
 
 /* Those whose value may stand as an argument of its own, which is then no plugin. */
 static bool takes_value(const char *argument)
@@ -49,7 +64,7 @@ static int resolve(const char *name, char **path)
     uint32_t count, chosen = UINT32_MAX;
     mbr_error error = {MBR_SIZED(mbr_error)};
     if (mbr_loader_list(NULL, NULL, &candidates, &count, &error) != MBR_OK)
-        return mbr_args_refuse(NAME, "%s", error.text);
+        return refuse(EXIT_TOOL, "%s", error.text);
     for (uint32_t i = 0; i < count; i++) {
         bool is_used = candidates[i].reason == MBR_REASON_USED;
         if (strcmp(candidates[i].name, name) == 0 && (chosen == UINT32_MAX || is_used)) {
@@ -61,11 +76,11 @@ static int resolve(const char *name, char **path)
     *path = chosen == UINT32_MAX ? NULL : strdup(candidates[chosen].path);
     mbr_loader_list_release(NULL, candidates);
     if (chosen == UINT32_MAX)
-        return mbr_args_refuse(NAME,
+        return refuse(EXIT_NO_PLUGIN,
             "no plugin '%s' is found; 'membrane plugins --explain' lists what is, and a path would "
             "work",
             name);
-    return *path == NULL ? mbr_args_refuse(NAME, "no memory for a path") : MBR_EXIT_OK;
+    return *path == NULL ? refuse(EXIT_TOOL, "no memory for a path") : MBR_EXIT_OK;
 }
 
 static void run_beside(char **argv)
@@ -93,6 +108,6 @@ int mbr_cli_check(int argc, char **argv)
     run_beside(argv);
     int error = errno;
     free(path);
-    return mbr_args_refuse(
-        NAME, PROGRAM " cannot be started from beside this program: %s", strerror(error));
+    return refuse(
+        EXIT_TOOL, PROGRAM " cannot be started from beside this program: %s", strerror(error));
 }

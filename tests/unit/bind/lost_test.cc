@@ -35,9 +35,16 @@ struct Mortal {
     std::vector<mbr_option> options{{"device", address.c_str()}};
 };
 
-// The stream's work stands still until the gate opens.
+// The stream's work stands still until the gate opens; the gate stays until the work is past it.
 struct Gate {
-    std::atomic<bool> open{false};
+    std::atomic<bool> open{false}, passed{false};
+
+    ~Gate()
+    {
+        open = true;
+        while (!passed)
+            std::this_thread::yield();
+    }
 
     explicit Gate(HostWorld *world)
     {
@@ -45,8 +52,10 @@ struct Gate {
             mbr_cpu_host_function(
                 world->cpu, world->native,
                 [](void *context) {
-                    while (!static_cast<Gate *>(context)->open)
+                    auto *gate = static_cast<Gate *>(context);
+                    while (!gate->open)
                         std::this_thread::yield();
+                    gate->passed = true;
                 },
                 this, &world->error));
     }
