@@ -116,13 +116,17 @@ static void run_exact(mbr_trial *trial)
     }
 }
 
-/* Not the first value of a line: one whose predecessor is pending too. */
+#define LOADS_BEFORE 6u /* so many that the last is far from done when the first is */
+
+/* Not the first value of a line: one whose predecessors are pending too. */
 static void run_wait_for_its_value(mbr_trial *trial)
 {
     scene it = set_scene(trial);
     for (uint32_t attempt = 0, seen = 0; attempt < ATTEMPTS && seen < SEEN_ENOUGH; attempt++) {
         uint32_t pattern = 0x11 * (attempt + 1);
         uint64_t first = mbr_step_load_signal(trial, it.stream, it.line, it.address, pattern ^ 1);
+        for (uint32_t i = 2; i < LOADS_BEFORE; i++)
+            mbr_step_load_signal(trial, it.stream, it.line, it.address, pattern ^ i);
         uint64_t value = mbr_step_load_signal(trial, it.stream, it.line, it.address, pattern);
         seen += mbr_step_is_pending(trial, it.line, first);
         mbr_step_wait(trial, it.line, value);
