@@ -11,7 +11,7 @@
 #define BATCH_COUNT 1000
 #define BATCH_HALF 500 /* of each of two threads: as many blocks as one thread has */
 /* At least: the first of them finds the caches as the other sides left them. */
-#define BATCHES_A_ROUND 8
+#define BATCHES_A_ROUND 24
 #define SIZE_COUNT 4
 #define SIDE_COUNT (1 + MBR_RIVAL_COUNT)
 #define KEEP_BYTES (UINT64_C(2) << 30)
