@@ -161,14 +161,8 @@ static mbr_record *take_block(need *need)
  */
 static void report_refusal(const need *need)
 {
-    mbr_refusal *to = need->request->refusal;
-    if (need->status != MBR_OVER_BUDGET || to == NULL)
-        return;
-    mbr_refusal full = need->refusal;
-    mbr_ep_figures figures = {MBR_SIZED(mbr_ep_figures)};
-    mbr_context_read(need->arena->context, &figures);
-    full.deferred_bytes = figures.queued_bytes;
-    mbr_growable_give(to, &full, sizeof(full));
+    if (need->status == MBR_OVER_BUDGET)
+        mbr_context_give_refusal(need->arena->context, &need->refusal, need->request->refusal);
 }
 
 static bool charge(need *need, const mbr_memo *memo, uint64_t bytes)

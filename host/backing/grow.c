@@ -448,21 +448,10 @@ static mbr_status attempt_under_pressure(mbr_growth_run *run, mbr_range_grow_res
     }
 }
 
-/* The caller's struct may know fewer fields: what decides here is a copy of its own. */
-static void report_refusal(const mbr_growth_run *run, mbr_refusal *to)
-{
-    if (to == NULL)
-        return;
-    mbr_refusal full = *run->options->refusal;
-    mbr_ep_figures figures = {MBR_SIZED(mbr_ep_figures)};
-    mbr_context_read(run->plan.parts[0].range->context, &figures);
-    full.deferred_bytes = figures.queued_bytes;
-    mbr_growable_give(to, &full, sizeof(full));
-}
-
 mbr_status mbr_backing_grow(mbr_backing *backing, const mbr_grow_options *options,
     mbr_range_grow_result *result, mbr_error *error)
 {
+    /* The caller's struct may know fewer fields: what decides here is a copy of its own. */
     mbr_refusal refusal = {MBR_SIZED(mbr_refusal)};
     mbr_grow_options own_options = *options;
     own_options.refusal = &refusal;
@@ -476,7 +465,7 @@ mbr_status mbr_backing_grow(mbr_backing *backing, const mbr_grow_options *option
         return status;
     status = attempt_under_pressure(&run, result);
     if (status == MBR_OVER_BUDGET && refusal.reason != 0 && !run.refused_by_client)
-        report_refusal(&run, options->refusal);
+        mbr_context_give_refusal(run.plan.parts[0].range->context, &refusal, options->refusal);
     if (run.planned)
         mbr_plan_drop_sources(&run.plan);
     mbr_plan_finish(&run.plan);

@@ -16,8 +16,10 @@
 #define MEMBRANE_HOST_EP_CONTEXT_H
 
 #include "abi/base/error.h"
+#include "abi/base/growable.h"
 #include "abi/base/seam.h"
 #include "host/ep/thread.h"
+#include "membrane/budget.h"
 #include "membrane/ep.h"
 
 #include <stdbool.h>
@@ -136,5 +138,19 @@ mbr_status mbr_context_copy(mbr_context *context, uint64_t stream_id, uint64_t t
     uint64_t from_address, uint64_t bytes, mbr_error *error);
 
 void mbr_context_read(mbr_context *context, mbr_ep_figures *figures);
+
+/* A refusal to its caller, with the bytes that wait here; `to` may be NULL or know fewer fields. */
+static inline void mbr_context_give_refusal(
+    mbr_context *context, const mbr_refusal *refusal, mbr_refusal *to)
+{
+    if (to == NULL)
+        return;
+    mbr_refusal full = *refusal;
+    mbr_ep_figures figures;
+    figures.struct_size = sizeof(figures);
+    mbr_context_read(context, &figures);
+    full.deferred_bytes = figures.queued_bytes;
+    mbr_growable_give(to, &full, sizeof(full));
+}
 
 #endif

@@ -40,6 +40,14 @@ bool bad_is(const char *fault)
     return false;
 }
 
+bool bad_is_any(const char *const *faults)
+{
+    for (; *faults != NULL; faults++)
+        if (bad_is(*faults))
+            return true;
+    return false;
+}
+
 bool bad_is_hostile(void)
 {
     char name[NAME_BYTES] = "";

@@ -28,6 +28,7 @@ extern const struct bad_tables *bad_good; /* the slots without a fault */
 
 /* Whether the file was made for this fault. */
 bool bad_is(const char *fault);
+bool bad_is_any(const char *const *faults); /* up to a NULL */
 
 /* Whether its name begins with hostile_. */
 bool bad_is_hostile(void);

@@ -126,14 +126,6 @@ static mbr_status allocate(mbr_instance *instance, const mbr_allocate_request *r
     return status;
 }
 
-static bool is_any(const char *const *faults)
-{
-    for (; *faults != NULL; faults++)
-        if (bad_is(*faults))
-            return true;
-    return false;
-}
-
 void bad_install_env(void)
 {
     static const char *const in_trim[] = {
@@ -143,11 +135,11 @@ void bad_install_env(void)
     static const char *const in_open[] = {
         "descriptor_crosses_exec", "closes_stale_descriptor", "fork_child_cleans_up", NULL};
     first_process = getpid();
-    if (is_any(in_trim))
+    if (bad_is_any(in_trim))
         bad.allocator.trim = trim;
-    if (is_any(in_quiesce))
+    if (bad_is_any(in_quiesce))
         bad.plugin.quiesce = quiesce;
-    if (is_any(in_open))
+    if (bad_is_any(in_open))
         bad.plugin.open = open_instance;
     if (bad_is("closes_stale_descriptor"))
         bad.plugin.close = close_instance;

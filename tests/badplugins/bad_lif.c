@@ -192,14 +192,6 @@ static mbr_status open_instance(mbr_instance *none, const mbr_open_request *requ
     return status;
 }
 
-static bool is_any(const char *const *faults)
-{
-    for (; *faults != NULL; faults++)
-        if (bad_is(*faults))
-            return true;
-    return false;
-}
-
 void bad_install_lif(void)
 {
     static const char *const in_report[] = {"report_forgets_allocations",
@@ -208,11 +200,11 @@ void bad_install_lif(void)
         "closes_with_an_allocation", "closes_with_an_extent", "closes_with_a_line", NULL};
     static const char *const in_open[] = {
         "reads_own_file", "stays_loaded", "tls_key_left", "looks_at_exit", NULL};
-    if (is_any(in_report))
+    if (bad_is_any(in_report))
         bad.plugin.report = report;
-    if (is_any(in_close))
+    if (bad_is_any(in_close))
         bad.plugin.close = close_instance;
-    if (is_any(in_open))
+    if (bad_is_any(in_open))
         bad.plugin.open = open_instance;
     if (bad_is("quiesce_only_once"))
         bad.plugin.quiesce = quiesce;

@@ -81,10 +81,8 @@ static void skip_unless_offered(mbr_trial *trial)
 
 static void close_subject(mbr_trial *trial)
 {
-    const mbr_close_request request = {MBR_SIZED(mbr_close_request)};
-    mbr_outcome outcome = {MBR_SIZED(mbr_outcome)};
     trial->page->phase = MBR_PHASE_CLOSE;
-    mbr_need_ok(trial, mbr_drive_close(trial, &trial->subject, &request, &outcome), "close");
+    mbr_need_ok(trial, mbr_subject_close(trial, &trial->subject), "close");
 }
 
 void mbr_child_run(mbr_page *page, void (*end)(mbr_trial *))

@@ -12,6 +12,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -56,6 +57,7 @@ static struct {
  */
 
 static int listener = -1;
+static sem_t listener_is_there;
 
 static bool is_of_source(long call)
 {
@@ -76,10 +78,13 @@ static bool strikes(long call)
     return left_count == 1;
 }
 
-/* Answers every notice. Takes no lock and no memory: the other thread may hold any. */
+/* Answers every notice. Takes no lock and no memory from the first one on: the other thread may
+ * hold any. */
 static void *supervise(void *context)
 {
     (void)context;
+    while (sem_wait(&listener_is_there) != 0)
+        continue; /* a signal */
     for (;;) {
         union {
             struct seccomp_notif notice;
@@ -89,14 +94,9 @@ static void *supervise(void *context)
             struct seccomp_notif_resp response;
             char room[NOTICE_BYTES];
         } out;
-        int fd = __atomic_load_n(&listener, __ATOMIC_ACQUIRE);
         memset(&in, 0, sizeof in);
         memset(&out, 0, sizeof out);
-        if (fd < 0) { /* not there yet */
-            usleep(100);
-            continue;
-        }
-        if (ioctl(fd, SECCOMP_IOCTL_NOTIF_RECV, &in) != 0)
+        if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &in) != 0)
             continue;
         out.response.id = in.notice.id;
         if (strikes(in.notice.data.nr))
@@ -104,7 +104,7 @@ static void *supervise(void *context)
         else
             out.response.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
         __atomic_add_fetch(&plan.looked_count, 1, __ATOMIC_RELEASE);
-        (void)ioctl(fd, SECCOMP_IOCTL_NOTIF_SEND, &out);
+        (void)ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &out);
     }
     return NULL;
 }
@@ -153,12 +153,14 @@ static void prepare_calls(mbr_trial *trial)
     pthread_t thread;
     if (listener >= 0)
         return;
+    sem_init(&listener_is_there, 0, 0);
     if (pthread_create(&thread, NULL, supervise, NULL) != 0)
         mbr_trial_give_up(trial, MBR_VERDICT_RESOURCE, "no thread for the supervisor");
     int fd = install_filter();
     if (fd < 0)
         mbr_trial_skip(trial, MBR_SKIP_SYSTEM, "seccomp's user notification: %s", strerror(errno));
-    __atomic_store_n(&listener, fd, __ATOMIC_RELEASE);
+    listener = fd;
+    sem_post(&listener_is_there);
 }
 
 /* ---- Limits -----------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 /* Group ENV: what no slot may change in the process around it, what it prints and leaves running,
  * and what a fork does to an open instance. */
+#include "tools/check/offspring.h"
 #include "tools/check/process.h"
 #include "tools/check/steps.h"
 #include "tools/check/tour.h"
@@ -134,28 +135,12 @@ static void run_others_descriptors(mbr_trial *trial)
 /* ---- Fork -------------------------------------------------------------------------------------
  */
 
-/* The child's exit status, or 256 and its signal. It ends by itself, or it is ended. */
+/* The child's exit status, or 256 and its signal. */
 static int await(mbr_trial *trial, pid_t child)
 {
-    uint64_t end_ns = mbr_now_ns() + FORK_WAIT_NS;
     int status;
-    pid_t ended;
-    while ((ended = waitpid(child, &status, WNOHANG)) == 0 && mbr_now_ns() < end_ns)
-        usleep(500);
-    if (ended == 0) {
-        kill(child, SIGKILL);
-        (void)waitpid(child, &status, 0);
-    }
-    MBR_NEED(trial, ended >= 0, "waitpid: %s", strerror(errno));
+    (void)mbr_offspring_wait(trial, child, FORK_WAIT_NS, &status);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status);
-}
-
-static pid_t fork_child(mbr_trial *trial)
-{
-    pid_t child = fork();
-    if (child < 0)
-        mbr_trial_give_up(trial, MBR_VERDICT_RESOURCE, "fork: %s", strerror(errno));
-    return child;
 }
 
 static uint64_t take_allocation(mbr_trial *trial, uint64_t *id)
@@ -183,7 +168,7 @@ static void run_fork_parent(mbr_trial *trial)
     }
     mbr_mechanism_stats before = mbr_step_stats(trial);
     for (int i = 0; i < 2; i++) {
-        pid_t child = fork_child(trial);
+        pid_t child = mbr_offspring_fork(trial);
         if (child == 0 && i == 0)
             _exit(0);
         if (child == 0)
@@ -236,7 +221,7 @@ static void run_fork_child(mbr_trial *trial)
     static const char *const words[] = {"", "an allocation is refused", "a store is refused",
         "a release is refused", "the release of what the parent took is refused"};
     uint64_t id, address = take_allocation(trial, &id);
-    pid_t child = fork_child(trial);
+    pid_t child = mbr_offspring_fork(trial);
     if (child == 0)
         use_in_child(trial, id, address);
     int status = await(trial, child);

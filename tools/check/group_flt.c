@@ -214,28 +214,12 @@ static void open_instance(flt *self)
 
 static void close_instance(flt *self)
 {
-    const mbr_close_request request = {MBR_SIZED(mbr_close_request)};
-    mbr_outcome outcome = {0};
-    mbr_need_ok(
-        self->trial, mbr_drive_close(self->trial, &self->subject, &request, &outcome), "close");
+    mbr_need_ok(self->trial, mbr_subject_close(self->trial, &self->subject), "close");
 }
 
-typedef struct footing {
-    mbr_oracle oracle;
-    uint64_t address_bytes;
-} footing;
-
-static footing read_footing(mbr_trial *trial)
+static void expect_nothing_left(mbr_trial *trial, const mbr_footing *before)
 {
-    footing now;
-    mbr_oracle_read(trial, &now.oracle);
-    now.address_bytes = mbr_oracle_address_bytes(trial);
-    return now;
-}
-
-static void expect_nothing_left(mbr_trial *trial, const footing *before)
-{
-    footing after = read_footing(trial);
+    mbr_footing after = mbr_footing_read(trial);
     MBR_EXPECT(trial, after.oracle.descriptor_count == before->oracle.descriptor_count,
         "a failure leaves no descriptor behind", "%s: %lu, were %lu", mbr_faults_words(),
         after.oracle.descriptor_count, before->oracle.descriptor_count);
@@ -255,7 +239,7 @@ static bool run_once(mbr_trial *trial, mbr_fault_source source, uint64_t nth, bo
     self = (flt){.trial = trial};
     mbr_faults_plan(source, 0, false);
     open_instance(&self);
-    footing before = read_footing(trial);
+    mbr_footing before = mbr_footing_read(trial);
     mbr_mechanism_stats empty = stats_of(&self);
     mbr_faults_plan(source, nth, for_good);
     run_allocations(&self);
@@ -358,7 +342,7 @@ static bool open_once(mbr_trial *trial, mbr_fault_source source, uint64_t nth)
     const mbr_open_request request = {
         MBR_SIZED(mbr_open_request), .mechanism = trial->mechanism, .log = log_nothing};
     mbr_open_outcome opened = {0};
-    footing before = read_footing(trial);
+    mbr_footing before = mbr_footing_read(trial);
     mbr_faults_plan(source, nth, false);
     mbr_status status = mbr_drive_open(trial, &trial->subject, &request, &opened);
     bool is_struck = mbr_faults_struck(); /* of limits always: what counts is the answer */

@@ -20,21 +20,6 @@ static bool has(const mbr_trial *trial, uint32_t capability)
     return (trial->subject.offered & capability) != 0;
 }
 
-static mbr_report report_of(mbr_trial *trial, mbr_subject *subject)
-{
-    const mbr_report_request request = {MBR_SIZED(mbr_report_request)};
-    mbr_report report = {0};
-    mbr_need_ok(trial, mbr_drive_report(trial, subject, &request, &report), "report");
-    return report;
-}
-
-static mbr_status close_subject(mbr_trial *trial, mbr_subject *subject)
-{
-    const mbr_close_request request = {MBR_SIZED(mbr_close_request)};
-    mbr_outcome outcome = {0};
-    return mbr_drive_close(trial, subject, &request, &outcome);
-}
-
 static mbr_status quiesce(mbr_trial *trial, mbr_subject *subject)
 {
     const mbr_quiesce_request request = {
@@ -60,19 +45,21 @@ static void run_report_allocations(mbr_trial *trial)
     mbr_alc live[COUNT];
     for (uint32_t i = 0; i < COUNT; i++) {
         live[i] = mbr_alc_take(trial, 1000 * (i + 1));
-        expect_count(trial, "allocations", report_of(trial, &trial->subject).allocation_count,
-            MBR_OBJECT_ALLOCATION, "behind allocate");
+        expect_count(trial, "allocations",
+            mbr_subject_report(trial, &trial->subject).allocation_count, MBR_OBJECT_ALLOCATION,
+            "behind allocate");
     }
     for (uint32_t i = 0; i < COUNT; i++) {
         mbr_alc_give(trial, &live[(i * 5) % COUNT]);
-        expect_count(trial, "allocations", report_of(trial, &trial->subject).allocation_count,
-            MBR_OBJECT_ALLOCATION, "behind release");
+        expect_count(trial, "allocations",
+            mbr_subject_report(trial, &trial->subject).allocation_count, MBR_OBJECT_ALLOCATION,
+            "behind release");
     }
 }
 
 static void expect_virtual(mbr_trial *trial, const char *when)
 {
-    mbr_report report = report_of(trial, &trial->subject);
+    mbr_report report = mbr_subject_report(trial, &trial->subject);
     expect_count(trial, "reservations", report.reservation_count, MBR_OBJECT_RESERVATION, when);
     expect_count(trial, "extents", report.extent_count, MBR_OBJECT_EXTENT, when);
 }
@@ -106,11 +93,11 @@ static void run_report_mappings(mbr_trial *trial)
     bool spans = mbr_subject_fact(trial, &trial->subject, MBR_FACT_UNMAP_SPANS_MAPPINGS, 0) == 1;
     for (uint64_t i = 0; i < 4; i++) {
         mbr_step_map(trial, &place, i, mbr_step_create(trial, 1));
-        expect_count(trial, "mappings", report_of(trial, &trial->subject).mapping_count,
+        expect_count(trial, "mappings", mbr_subject_report(trial, &trial->subject).mapping_count,
             MBR_OBJECT_MAPPING, "behind map");
     }
     mbr_step_unmap(trial, &place, 1, 1);
-    expect_count(trial, "mappings", report_of(trial, &trial->subject).mapping_count,
+    expect_count(trial, "mappings", mbr_subject_report(trial, &trial->subject).mapping_count,
         MBR_OBJECT_MAPPING, "behind unmap of one");
     mbr_step_unmap(trial, &place, 0, 1);
     if (spans) {
@@ -119,7 +106,7 @@ static void run_report_mappings(mbr_trial *trial)
         mbr_step_unmap(trial, &place, 2, 1);
         mbr_step_unmap(trial, &place, 3, 1);
     }
-    expect_count(trial, "mappings", report_of(trial, &trial->subject).mapping_count,
+    expect_count(trial, "mappings", mbr_subject_report(trial, &trial->subject).mapping_count,
         MBR_OBJECT_MAPPING, "behind unmap of all");
 }
 
@@ -128,7 +115,7 @@ static void run_report_mappings(mbr_trial *trial)
 
 static void expect_in_use(mbr_trial *trial, const char *what)
 {
-    mbr_status status = close_subject(trial, &trial->subject);
+    mbr_status status = mbr_subject_close(trial, &trial->subject);
     MBR_EXPECT(trial, status == MBR_IN_USE, "close answers MBR_IN_USE while an object lives",
         "%s with %s", mbr_status_name(status), what);
 }
@@ -140,7 +127,7 @@ static void run_close_allocation(mbr_trial *trial)
     mbr_alc_give(trial, &one);
     expect_in_use(trial, "one allocation");
     mbr_alc_give(trial, &other);
-    mbr_status status = close_subject(trial, &trial->subject);
+    mbr_status status = mbr_subject_close(trial, &trial->subject);
     MBR_EXPECT(trial, status == MBR_OK, "close works when the last object is gone", "%s",
         mbr_status_name(status));
 }
@@ -153,7 +140,7 @@ static void run_close_virtual(mbr_trial *trial)
     mbr_need_ok(trial, mbr_try_unreserve(trial, &trial->subject, place.id, NULL), "unreserve");
     expect_in_use(trial, "an extent that is not mapped");
     mbr_step_destroy(trial, extent_id);
-    mbr_status status = close_subject(trial, &trial->subject);
+    mbr_status status = mbr_subject_close(trial, &trial->subject);
     MBR_EXPECT(trial, status == MBR_OK, "close works when the last object is gone", "%s",
         mbr_status_name(status));
 }
@@ -171,7 +158,7 @@ static void run_close_intact(mbr_trial *trial)
         mbr_step_write(trial, &place, 0, 1, 8);
     }
     mbr_mechanism_stats before = mbr_step_stats(trial);
-    mbr_status status = close_subject(trial, &trial->subject);
+    mbr_status status = mbr_subject_close(trial, &trial->subject);
     MBR_NEED(trial, status == MBR_IN_USE, "close: %s", mbr_status_name(status));
     mbr_memory memory = mbr_memory_read(trial, live.address, 16384, 7);
     if (memory == MBR_MEMORY_OK && has_virtual)
@@ -197,14 +184,14 @@ static void run_quiesce(mbr_trial *trial)
         mbr_status status = quiesce(trial, &trial->subject);
         MBR_EXPECT(trial, status == MBR_OK, "quiesce works with objects alive, and again",
             "the call number %d: %s", i + 1, mbr_status_name(status));
-        uint32_t thread_count = report_of(trial, &trial->subject).thread_count;
+        uint32_t thread_count = mbr_subject_report(trial, &trial->subject).thread_count;
         MBR_EXPECT(trial, thread_count == 0, "behind quiesce an instance runs no thread",
             "the report says %u", thread_count);
     }
     mbr_status status = mbr_alc_release(trial, &trial->subject, live.id, live.address, NULL);
     MBR_EXPECT(trial, status == MBR_OK, "behind quiesce objects can be given back", "%s",
         mbr_status_name(status));
-    status = close_subject(trial, &trial->subject);
+    status = mbr_subject_close(trial, &trial->subject);
     MBR_EXPECT(trial, status == MBR_OK, "behind quiesce an instance can be closed", "%s",
         mbr_status_name(status));
 }
@@ -258,35 +245,22 @@ static void rounds(mbr_trial *trial, uint32_t count)
         mbr_step_open_another(trial, &other);
         work(trial, &other);
         mbr_need_ok(trial, quiesce(trial, &other), "quiesce");
-        mbr_need_ok(trial, close_subject(trial, &other), "close");
+        mbr_need_ok(trial, mbr_subject_close(trial, &other), "close");
     }
 }
 
-typedef struct look {
-    mbr_oracle oracle;
-    uint64_t address_bytes;
-} look;
-
-static look look_now(mbr_trial *trial)
-{
-    look now;
-    mbr_oracle_read(trial, &now.oracle);
-    now.address_bytes = mbr_oracle_address_bytes(trial);
-    return now;
-}
-
 /* Warm rounds first: a cache may fill once. */
-static void compare(mbr_trial *trial, look *before, look *after)
+static void compare(mbr_trial *trial, mbr_footing *before, mbr_footing *after)
 {
     rounds(trial, WARM_ROUNDS);
-    *before = look_now(trial);
+    *before = mbr_footing_read(trial);
     rounds(trial, MANY_ROUNDS);
-    *after = look_now(trial);
+    *after = mbr_footing_read(trial);
 }
 
 static void run_leak_descriptors(mbr_trial *trial)
 {
-    look before, after;
+    mbr_footing before, after;
     compare(trial, &before, &after);
     MBR_EXPECT(trial, after.oracle.descriptor_count <= before.oracle.descriptor_count,
         "100 rounds of work leave no descriptor", "%lu, were %lu", after.oracle.descriptor_count,
@@ -295,7 +269,7 @@ static void run_leak_descriptors(mbr_trial *trial)
 
 static void run_leak_threads(mbr_trial *trial)
 {
-    look before, after;
+    mbr_footing before, after;
     compare(trial, &before, &after);
     MBR_EXPECT(trial, after.oracle.thread_count <= before.oracle.thread_count,
         "100 rounds of work leave no thread", "%lu, were %lu", after.oracle.thread_count,
@@ -304,7 +278,7 @@ static void run_leak_threads(mbr_trial *trial)
 
 static void run_leak_mappings(mbr_trial *trial)
 {
-    look before, after;
+    mbr_footing before, after;
     compare(trial, &before, &after);
     MBR_EXPECT(trial,
         after.oracle.mapping_count < before.oracle.mapping_count + MANY_ROUNDS / 4 &&
@@ -322,7 +296,7 @@ static void need_plain_heap(mbr_trial *trial)
 
 static void run_leak_memory(mbr_trial *trial)
 {
-    look before, after;
+    mbr_footing before, after;
     need_plain_heap(trial);
     compare(trial, &before, &after);
     MBR_EXPECT(trial, after.oracle.owned_bytes <= before.oracle.owned_bytes + HEAP_SLACK_BYTES,
@@ -333,12 +307,12 @@ static void run_leak_memory(mbr_trial *trial)
 /* What 100 rounds hide in the slack. */
 static void run_leak_slowly(mbr_trial *trial)
 {
-    look before, after;
+    mbr_footing before, after;
     need_plain_heap(trial);
     rounds(trial, WARM_ROUNDS);
-    before = look_now(trial);
+    before = mbr_footing_read(trial);
     rounds(trial, MANY_ROUNDS * 10);
-    after = look_now(trial);
+    after = mbr_footing_read(trial);
     MBR_EXPECT(trial,
         after.oracle.descriptor_count <= before.oracle.descriptor_count &&
             after.oracle.thread_count <= before.oracle.thread_count &&
@@ -360,7 +334,7 @@ static void run_counters(mbr_trial *trial)
     for (uint32_t count = 1; count <= MANY_ROUNDS; count *= 10) {
         rounds(trial, count);
         mbr_mechanism_stats now = mbr_step_stats(trial);
-        mbr_report report = report_of(trial, &trial->subject);
+        mbr_report report = mbr_subject_report(trial, &trial->subject);
         MBR_EXPECT(trial,
             now.owned_bytes == empty.owned_bytes && now.mapped_bytes == empty.mapped_bytes &&
                 now.reserved_bytes == empty.reserved_bytes,

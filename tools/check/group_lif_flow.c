@@ -3,24 +3,9 @@
 
 #define QUIESCE_ROUNDS 12
 
-static mbr_report report_of(mbr_trial *trial)
-{
-    const mbr_report_request request = {MBR_SIZED(mbr_report_request)};
-    mbr_report report = {0};
-    mbr_need_ok(trial, mbr_drive_report(trial, &trial->subject, &request, &report), "report");
-    return report;
-}
-
-static mbr_status close_subject(mbr_trial *trial)
-{
-    const mbr_close_request request = {MBR_SIZED(mbr_close_request)};
-    mbr_outcome outcome = {0};
-    return mbr_drive_close(trial, &trial->subject, &request, &outcome);
-}
-
 static void expect_in_use(mbr_trial *trial, const char *what)
 {
-    mbr_status status = close_subject(trial);
+    mbr_status status = mbr_subject_close(trial, &trial->subject);
     MBR_EXPECT(trial, status == MBR_IN_USE, "close answers MBR_IN_USE while an object lives",
         "%s with %s", mbr_status_name(status), what);
 }
@@ -34,7 +19,7 @@ static void run_close(mbr_trial *trial)
     mbr_step_stream_end(trial, stream);
     expect_in_use(trial, "a line whose stream is gone");
     mbr_step_line_close(trial, line);
-    mbr_status status = close_subject(trial);
+    mbr_status status = mbr_subject_close(trial, &trial->subject);
     MBR_EXPECT(trial, status == MBR_OK, "close works when the last object is gone", "%s",
         mbr_status_name(status));
 }
@@ -54,7 +39,7 @@ static void quiesce_once(mbr_trial *trial)
     uint64_t reached = mbr_step_reached(trial, line);
     MBR_EXPECT(trial, reached == value, "quiesce ends work in flight",
         "behind it value %lu is reached, and %lu was signalled", reached, value);
-    uint32_t thread_count = report_of(trial).thread_count;
+    uint32_t thread_count = mbr_subject_report(trial, &trial->subject).thread_count;
     MBR_EXPECT(trial, thread_count == 0, "behind quiesce an instance runs no thread",
         "the report says %u", thread_count);
     mbr_step_line_close(trial, line);
@@ -71,7 +56,7 @@ static void run_quiesce(mbr_trial *trial)
         next.offered |= own.offered;
         trial->subject = next;
         quiesce_once(trial);
-        mbr_need_ok(trial, close_subject(trial), "close");
+        mbr_need_ok(trial, mbr_subject_close(trial, &trial->subject), "close");
     }
     trial->subject = own;
 }

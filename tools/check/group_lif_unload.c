@@ -2,6 +2,7 @@
  * checks load the plugin themselves, because they compare before and after. */
 #include "tools/check/alc.h"
 #include "tools/check/elf_file.h"
+#include "tools/check/offspring.h"
 #include "tools/check/process.h"
 #include "tools/check/tour.h"
 
@@ -36,11 +37,9 @@ static void close_trial(mbr_trial *trial)
 {
     const mbr_quiesce_request last = {
         MBR_SIZED(mbr_quiesce_request), .deadline_ns = mbr_now_ns() + UINT64_C(10000000000)};
-    const mbr_close_request request = {MBR_SIZED(mbr_close_request)};
     mbr_outcome outcome = {0};
     mbr_need_ok(trial, mbr_drive_quiesce(trial, &trial->subject, &last, &outcome), "quiesce");
-    outcome = (mbr_outcome){0};
-    mbr_need_ok(trial, mbr_drive_close(trial, &trial->subject, &request, &outcome), "close");
+    mbr_need_ok(trial, mbr_subject_close(trial, &trial->subject), "close");
 }
 
 static void end_life(mbr_trial *trial)
@@ -156,26 +155,18 @@ static const char *const order_words[] = {"exit with an allocation alive", "exit
 
 static void try_order(mbr_trial *trial, int order)
 {
-    uint64_t end_ns = mbr_now_ns() + EXIT_WAIT_NS;
-    int status = 0;
-    pid_t ended, child = fork();
-    if (child < 0)
-        mbr_trial_give_up(trial, MBR_VERDICT_RESOURCE, "fork: %s", strerror(errno));
+    int status;
+    pid_t child = mbr_offspring_fork(trial);
     if (child == 0)
         end_in_order(trial, order);
-    while ((ended = waitpid(child, &status, WNOHANG)) == 0 && mbr_now_ns() < end_ns)
-        usleep(500);
-    if (ended == 0) {
-        kill(child, SIGKILL);
-        (void)waitpid(child, &status, 0);
-    }
+    bool has_ended = mbr_offspring_wait(trial, child, EXIT_WAIT_NS, &status);
     /* It found something on its way, and has told it. */
     if (__atomic_load_n(&trial->page->is_told, __ATOMIC_ACQUIRE) != 0)
         trial->end(trial);
     if (trial->page->phase < MBR_PHASE_RUN)
         mbr_trial_skip(
             trial, MBR_SKIP_BLOCKED, "%s: wait status 0x%x", order_words[order], (unsigned)status);
-    MBR_EXPECT(trial, ended != 0, "a process with a plugin ends when it wants to", "%s: it did not",
+    MBR_EXPECT(trial, has_ended, "a process with a plugin ends when it wants to", "%s: it did not",
         order_words[order]);
     MBR_EXPECT(trial, WIFEXITED(status) && WEXITSTATUS(status) == EXIT_CODE,
         "nothing of a plugin runs when the process ends", "%s: wait status 0x%x",

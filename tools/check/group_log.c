@@ -75,13 +75,6 @@ static void open_with(mbr_trial *trial, int sink, mbr_subject *subject)
     subject->offered |= trial->subject.offered;
 }
 
-static void close_subject(mbr_trial *trial, mbr_subject *subject)
-{
-    const mbr_close_request request = {MBR_SIZED(mbr_close_request)};
-    mbr_outcome outcome = {0};
-    mbr_need_ok(trial, mbr_drive_close(trial, subject, &request, &outcome), "close");
-}
-
 /* Every slot in an instance that logs to a sink of the check's. */
 static void tour_with_log(mbr_trial *trial, int sink)
 {
@@ -91,7 +84,7 @@ static void tour_with_log(mbr_trial *trial, int sink)
     mbr_tour(trial, NULL);
     subject = trial->subject;
     trial->subject = own;
-    close_subject(trial, &subject);
+    mbr_need_ok(trial, mbr_subject_close(trial, &subject), "close");
 }
 
 static void run_levels(mbr_trial *trial)

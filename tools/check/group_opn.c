@@ -440,9 +440,7 @@ static void run_reach(mbr_trial *trial)
 
 static void run_fresh_report(mbr_trial *trial)
 {
-    const mbr_report_request request = {MBR_SIZED(mbr_report_request)};
-    mbr_report report = {0};
-    mbr_need_ok(trial, mbr_drive_report(trial, &trial->subject, &request, &report), "report");
+    mbr_report report = mbr_subject_report(trial, &trial->subject);
     MBR_EXPECT(trial,
         report.allocation_count + report.reservation_count + report.extent_count +
                 report.mapping_count + report.line_count + report.stream_count ==
@@ -454,14 +452,12 @@ static void run_fresh_report(mbr_trial *trial)
 static void run_rounds(mbr_trial *trial)
 {
     static mbr_process before, after;
-    const mbr_close_request request = {MBR_SIZED(mbr_close_request)};
     mbr_subject subject;
     for (int round = 0; round < ROUND_COUNT; round++) {
         if (round == 1) /* what the first open makes once for the process is there */
             mbr_process_read(&before);
-        mbr_outcome outcome = {0};
         need_second(trial, &subject);
-        mbr_expect_status(trial, mbr_drive_close(trial, &subject, &request, &outcome), MBR_OK,
+        mbr_expect_status(trial, mbr_subject_close(trial, &subject), MBR_OK,
             "close of an instance without objects");
     }
     mbr_process_read(&after);

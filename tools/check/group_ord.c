@@ -445,28 +445,20 @@ static void run_flags(mbr_trial *trial)
     }
 }
 
-static mbr_report report_of(mbr_trial *trial)
-{
-    const mbr_report_request request = {MBR_SIZED(mbr_report_request)};
-    mbr_report report = {MBR_SIZED(mbr_report)};
-    mbr_need_ok(trial, mbr_drive_report(trial, &trial->subject, &request, &report), "report");
-    return report;
-}
-
 static void run_report(mbr_trial *trial)
 {
     mbr_native stream = mbr_step_stream(trial);
     uint64_t lines[3];
     for (uint64_t i = 0; i < 3; i++) {
         lines[i] = mbr_step_line(trial, stream);
-        uint64_t count = report_of(trial).line_count;
+        uint64_t count = mbr_subject_report(trial, &trial->subject).line_count;
         MBR_EXPECT(
             trial, count == i + 1, "report counts the open lines", "%lu of %lu", count, i + 1);
     }
     mbr_step_stream_end(trial, stream);
     for (uint64_t i = 0; i < 3; i++) {
         mbr_step_line_close(trial, lines[i]);
-        uint64_t count = report_of(trial).line_count;
+        uint64_t count = mbr_subject_report(trial, &trial->subject).line_count;
         MBR_EXPECT(
             trial, count == 2 - i, "report counts the open lines", "%lu of %lu", count, 2 - i);
     }

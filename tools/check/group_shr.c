@@ -239,13 +239,11 @@ static void run_gives_back(mbr_trial *trial)
 
 static void run_report(mbr_trial *trial)
 {
-    const mbr_report_request request = {MBR_SIZED(mbr_report_request)};
-    mbr_report report = {0};
     owner from = make_owner(trial, 1);
     for (uint64_t i = 1; i < 6; i++)
         add_sharer(trial, &from, i, MBR_ACCESS_READ);
     end_mapping(trial, &from, 0);
-    mbr_need_ok(trial, mbr_drive_report(trial, &trial->subject, &request, &report), "report");
+    mbr_report report = mbr_subject_report(trial, &trial->subject);
     MBR_EXPECT(trial, report.mapping_count == 5 && report.extent_count == 1,
         "report counts each mapping, and the extent once", "5 mappings of 1 extent: %lu of %lu",
         report.mapping_count, report.extent_count);

@@ -29,7 +29,7 @@ static void mark(bool *flag)
     pthread_mutex_unlock(&sink.lock);
 }
 
-static void log_and_sleep(void *context, uint32_t level, const char *text, uint64_t text_bytes)
+static void log_and_wait(void *context, uint32_t level, const char *text, uint64_t text_bytes)
 {
     (void)context, (void)level, (void)text, (void)text_bytes;
     mark(&sink.is_inside);
@@ -88,7 +88,7 @@ static void run_log(mbr_trial *trial)
 {
     static mbr_subject second;
     const mbr_open_request request = {
-        MBR_SIZED(mbr_open_request), .mechanism = trial->mechanism, .log = log_and_sleep};
+        MBR_SIZED(mbr_open_request), .mechanism = trial->mechanism, .log = log_and_wait};
     mbr_open_outcome outcome = {MBR_SIZED(mbr_open_outcome)};
     second = trial->subject;
     mbr_ledger_init(&second.ledger);
@@ -211,9 +211,7 @@ static void open_and_close(mbr_member *self)
         self->self = &one;
         mbr_alc taken = mbr_team_take(self, PAGE_BYTES);
         mbr_team_give(self, &taken);
-        const mbr_close_request request = {MBR_SIZED(mbr_close_request)};
-        mbr_outcome outcome = {MBR_SIZED(mbr_outcome)};
-        status = mbr_drive_close(self->trial, &one, &request, &outcome);
+        status = mbr_subject_close(self->trial, &one);
         MBR_EXPECT(self->trial, status == MBR_OK, "instances are closed on many threads at once",
             "close: %s", mbr_status_name(status));
     }

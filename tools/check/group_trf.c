@@ -356,25 +356,17 @@ static void run_flags(mbr_trial *trial)
 /* ---- Books ------------------------------------------------------------------------------------
  */
 
-static mbr_report report_of(mbr_trial *trial)
-{
-    const mbr_report_request request = {MBR_SIZED(mbr_report_request)};
-    mbr_report report = {MBR_SIZED(mbr_report)};
-    mbr_need_ok(trial, mbr_drive_report(trial, &trial->subject, &request, &report), "report");
-    return report;
-}
-
 static void run_report(mbr_trial *trial)
 {
     mbr_native streams[3];
     for (uint64_t i = 0; i < 3; i++) {
         streams[i] = mbr_step_stream(trial);
-        uint64_t count = report_of(trial).stream_count;
+        uint64_t count = mbr_subject_report(trial, &trial->subject).stream_count;
         MBR_EXPECT(trial, count == i + 1, "report counts the streams", "%lu of %lu", count, i + 1);
     }
     for (uint64_t i = 0; i < 3; i++) {
         mbr_step_stream_end(trial, streams[i]);
-        uint64_t count = report_of(trial).stream_count;
+        uint64_t count = mbr_subject_report(trial, &trial->subject).stream_count;
         MBR_EXPECT(trial, count == 2 - i, "report counts the streams", "%lu of %lu", count, 2 - i);
     }
 }

@@ -2,6 +2,8 @@
  * files are counted by their blocks and private memory by Pss. */
 #include "tools/check/oracle.h"
 
+#include "tools/check/process.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -108,19 +110,6 @@ static bool read_mappings(mbr_oracle *oracle, const seen_files *seen)
     return true;
 }
 
-static uint64_t count_threads(void)
-{
-    DIR *all = opendir("/proc/self/task");
-    uint64_t count = 0;
-    const struct dirent *entry;
-    if (all == NULL)
-        return 0;
-    while ((entry = readdir(all)) != NULL)
-        count += entry->d_name[0] != '.';
-    closedir(all);
-    return count;
-}
-
 void mbr_oracle_read(mbr_trial *trial, mbr_oracle *oracle)
 {
     seen_files seen = {.count = 0};
@@ -128,7 +117,7 @@ void mbr_oracle_read(mbr_trial *trial, mbr_oracle *oracle)
     if (!read_descriptors(oracle, &seen) || !read_mappings(oracle, &seen))
         mbr_trial_give_up(
             trial, MBR_VERDICT_RESOURCE, "/proc/self cannot be read: %s", strerror(errno));
-    oracle->thread_count = count_threads();
+    oracle->thread_count = mbr_process_count_entries("/proc/self/task");
     oracle->owned_bytes = oracle->anonymous_bytes + oracle->file_bytes;
 }
 
@@ -149,4 +138,12 @@ bool mbr_oracle_grew_by(const mbr_oracle *before, const mbr_oracle *after, int64
     int64_t grown = (int64_t)(after->owned_bytes - before->owned_bytes);
     int64_t apart = grown > bytes ? grown - bytes : bytes - grown;
     return apart <= (int64_t)MBR_ORACLE_SLACK_BYTES;
+}
+
+mbr_footing mbr_footing_read(mbr_trial *trial)
+{
+    mbr_footing now;
+    mbr_oracle_read(trial, &now.oracle);
+    now.address_bytes = mbr_oracle_address_bytes(trial);
+    return now;
 }

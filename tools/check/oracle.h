@@ -23,6 +23,14 @@ void mbr_oracle_read(mbr_trial *trial, mbr_oracle *oracle);
 /* Bytes of addresses that the process has in use, as RLIMIT_AS counts them. */
 uint64_t mbr_oracle_address_bytes(mbr_trial *trial);
 
+/* Both at once: where a leak would show. */
+typedef struct mbr_footing {
+    mbr_oracle oracle;
+    uint64_t address_bytes;
+} mbr_footing;
+
+mbr_footing mbr_footing_read(mbr_trial *trial);
+
 /* Whether `bytes` is the growth from `before` to `after`, give or take the slack. */
 bool mbr_oracle_grew_by(const mbr_oracle *before, const mbr_oracle *after, int64_t bytes);
 

@@ -11,7 +11,7 @@
 
 extern char **environ;
 
-static uint64_t count_entries(const char *folder)
+uint64_t mbr_process_count_entries(const char *folder)
 {
     DIR *all = opendir(folder);
     uint64_t count = 0;
@@ -47,8 +47,8 @@ static void read_signals(mbr_process *process)
 void mbr_process_read(mbr_process *process)
 {
     memset(process, 0, sizeof *process);
-    process->thread_count = count_entries("/proc/self/task");
-    process->descriptor_count = count_entries("/proc/self/fd");
+    process->thread_count = mbr_process_count_entries("/proc/self/task");
+    process->descriptor_count = mbr_process_count_entries("/proc/self/fd");
     process->environment_hash = hash_environment();
     read_signals(process);
     snprintf(process->locale, sizeof process->locale, "%s", setlocale(LC_ALL, NULL));

@@ -36,6 +36,9 @@ typedef struct mbr_process {
     struct rlimit limits[RLIM_NLIMITS];
 } mbr_process;
 
+/* Entries of a folder of /proc/self, such as its threads; its own descriptor is one of "fd". */
+uint64_t mbr_process_count_entries(const char *folder);
+
 void mbr_process_read(mbr_process *process);
 
 /* Whether an aspect is as it was; if not, `text` says what changed. */

@@ -185,3 +185,18 @@ void mbr_stage_enter(mbr_trial *trial, mbr_stage stage)
         open_mechanism(trial);
     enter_phase(trial, MBR_PHASE_RUN);
 }
+
+mbr_report mbr_subject_report(mbr_trial *trial, mbr_subject *subject)
+{
+    const mbr_report_request request = {MBR_SIZED(mbr_report_request)};
+    mbr_report report = {0};
+    mbr_need_ok(trial, mbr_drive_report(trial, subject, &request, &report), "report");
+    return report;
+}
+
+mbr_status mbr_subject_close(mbr_trial *trial, mbr_subject *subject)
+{
+    const mbr_close_request request = {MBR_SIZED(mbr_close_request)};
+    mbr_outcome outcome = {0};
+    return mbr_drive_close(trial, subject, &request, &outcome);
+}

@@ -97,6 +97,12 @@ mbr_status mbr_subject_open_as(
 uint64_t mbr_subject_fact(
     mbr_trial *trial, mbr_subject *subject, uint32_t fact, uint64_t otherwise);
 
+/* Closes an instance; its tables are used up with MBR_OK. */
+mbr_status mbr_subject_close(mbr_trial *trial, mbr_subject *subject);
+
+/* What an instance reports now; a step on the way. */
+mbr_report mbr_subject_report(mbr_trial *trial, mbr_subject *subject);
+
 /* ---- Odds and ends ----------------------------------------------------------------------------
  */
 
