@@ -9,7 +9,8 @@
 /* fork(), and the check gives up (RESOURCE) where there is none. */
 pid_t mbr_offspring_fork(mbr_trial *trial);
 
-/* Whether the child ended by itself within wait_ns; else it is killed. Its wait status either way. */
+/* Whether the child ended by itself within wait_ns; else it is killed. Its wait status either way.
+ */
 bool mbr_offspring_wait(mbr_trial *trial, pid_t child, uint64_t wait_ns, int *status);
 
 #endif
