@@ -267,10 +267,9 @@ mbr_status mbr_manager_bind(mbr_manager *manager, const mbr_bind_request *reques
 static mbr_binding_record *supersede(
     mbr_manager *manager, mbr_binding_handle handle, mbr_binding_record *newer)
 {
-    mbr_binding_record *older;
+    mbr_status status;
     mbr_lock_take(&manager->lock);
-    while ((older = mbr_table_find(&manager->bindings, handle.value)) != NULL && older->closing)
-        mbr_condition_wait(&manager->closed, &manager->lock, UINT64_MAX);
+    mbr_binding_record *older = mbr_await_binding_locked(manager, handle.value, &status, NULL);
     newer->older = older;
     void *taken = older == NULL ? NULL : mbr_table_take(&manager->bindings, handle.value);
     if (taken == NULL)
@@ -344,28 +343,15 @@ static mbr_status end_older(mbr_manager *manager, mbr_binding_record *record, mb
     return MBR_OK;
 }
 
-/* Of racing calls one goes on; the others wait for its answer, which decides theirs. */
 static mbr_binding_record *begin_close(
     mbr_manager *manager, mbr_binding_handle handle, mbr_status *status, mbr_error *error)
 {
-    mbr_binding_record *record;
     mbr_lock_take(&manager->lock);
-    while ((record = mbr_find_binding(manager, handle.value, status, error)) != NULL &&
-        record->closing)
-        mbr_condition_wait(&manager->closed, &manager->lock, UINT64_MAX);
+    mbr_binding_record *record = mbr_await_binding_locked(manager, handle.value, status, error);
     if (record != NULL)
         record->closing = true;
     mbr_lock_drop(&manager->lock);
     return record;
-}
-
-/* Those who waited look for the record again: it is there, or its handle names nothing. */
-static void end_close(mbr_manager *manager, mbr_binding_record *record)
-{
-    mbr_lock_take(&manager->lock);
-    record->closing = false;
-    mbr_condition_signal_all(&manager->closed);
-    mbr_lock_drop(&manager->lock);
 }
 
 static mbr_status check_unused(
@@ -398,7 +384,7 @@ mbr_status mbr_manager_unbind(mbr_manager *manager, mbr_binding_handle binding, 
         status = check_unused(manager, record, error);
     if (status == MBR_OK)
         mbr_table_take(&manager->bindings, binding.value);
-    end_close(manager, record);
+    mbr_end_close(manager, &record->closing);
     if (status != MBR_OK)
         return status;
     mbr_await_walks(manager);

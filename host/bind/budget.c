@@ -197,16 +197,12 @@ void mbr_unrefer_holder(mbr_manager *manager, mbr_holder_record *record)
     mbr_unrefer(manager, &record->prefix_count);
 }
 
-/* Of racing calls one goes on; the others wait for its answer, which decides theirs. */
 static mbr_status begin_close(
     mbr_manager *manager, mbr_holder_handle handle, mbr_holder_record **found, mbr_error *error)
 {
     mbr_status status;
-    mbr_holder_record *record;
     mbr_lock_take(&manager->lock);
-    while ((record = mbr_find_holder(manager, handle.value, &status, error)) != NULL &&
-        record->closing)
-        mbr_condition_wait(&manager->closed, &manager->lock, UINT64_MAX);
+    mbr_holder_record *record = mbr_await_holder_locked(manager, handle.value, &status, error);
     if (record != NULL && record->prefix_count != 0)
         status = mbr_fail(error, MBR_IN_USE, "%llu prefixes are the holder's; release them first",
             (unsigned long long)record->prefix_count);
@@ -215,15 +211,6 @@ static mbr_status begin_close(
     mbr_lock_drop(&manager->lock);
     *found = record;
     return status;
-}
-
-/* Those who waited look for the record again: it is there, or its handle names nothing. */
-static void end_close(mbr_manager *manager, mbr_holder_record *record)
-{
-    mbr_lock_take(&manager->lock);
-    record->closing = false;
-    mbr_condition_signal_all(&manager->closed);
-    mbr_lock_drop(&manager->lock);
 }
 
 /* Its places in the arenas are for others from now on. */
@@ -251,11 +238,11 @@ mbr_status mbr_manager_destroy_holder(
     mbr_manager_fold(manager);
     status = mbr_holder_check_idle(record->holder, error);
     if (status != MBR_OK) {
-        end_close(manager, record);
+        mbr_end_close(manager, &record->closing);
         return status;
     }
     mbr_table_take(&manager->holders, holder.value); /* from now on nobody finds it */
-    end_close(manager, record);
+    mbr_end_close(manager, &record->closing);
     mbr_await_walks(manager);
     status = mbr_holder_destroy(record->holder, error);
     if (status != MBR_OK) { /* a call that had found it before took bytes for it */

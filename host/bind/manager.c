@@ -186,6 +186,14 @@ mbr_status mbr_refer(mbr_manager *manager, const bool *closing, uint64_t *refere
     return refused ? mbr_fail(error, MBR_STALE, "%s", refusal) : MBR_OK;
 }
 
+void mbr_end_close(mbr_manager *manager, bool *closing)
+{
+    mbr_lock_take(&manager->lock);
+    *closing = false;
+    mbr_condition_signal_all(&manager->closed);
+    mbr_lock_drop(&manager->lock);
+}
+
 void mbr_unrefer(mbr_manager *manager, uint64_t *reference_count)
 {
     mbr_lock_take(&manager->lock);

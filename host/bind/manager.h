@@ -148,6 +148,24 @@ MBR_FIND_DEFINE(binding, bindings)
 MBR_FIND_DEFINE(range, ranges)
 MBR_FIND_DEFINE(prefix, prefixes)
 
+/* The same for calls that end a record, under the manager's lock: of racing ones the first sets
+ * `closing`, drops the lock and goes on; the others wait here for its answer, which decides theirs,
+ * and then look again: the record is there, or its handle names nothing. */
+#define MBR_AWAIT_DEFINE(noun)                                                                     \
+    static inline mbr_##noun##_record *mbr_await_##noun##_locked(mbr_manager *manager,             \
+        uint64_t value, mbr_status *status, mbr_error *error) MBR_REQUIRES(&manager->lock)         \
+    {                                                                                              \
+        mbr_##noun##_record *found;                                                                \
+        while ((found = mbr_find_##noun(manager, value, status, error)) != NULL && found->closing) \
+            mbr_condition_wait(&manager->closed, &manager->lock, UINT64_MAX);                      \
+        return found;                                                                              \
+    }
+MBR_AWAIT_DEFINE(holder)
+MBR_AWAIT_DEFINE(binding)
+MBR_AWAIT_DEFINE(range)
+/* The first one is done, whatever came of it. */
+void mbr_end_close(mbr_manager *manager, bool *closing);
+
 /* Stream handles of one context as its ids. `context` NULL: any one EP. */
 mbr_status mbr_stream_ids(mbr_manager *manager, const mbr_context *context,
     const mbr_stream_handle *streams, uint32_t count, uint64_t *ids, mbr_error *error);

@@ -218,31 +218,24 @@ mbr_status mbr_range_decommit(mbr_manager *manager, const mbr_range_release_requ
     return status;
 }
 
-/* Of racing calls one goes on; the others wait for its answer, which decides theirs. */
 static mbr_range_record *begin_release(
     mbr_manager *manager, mbr_range_handle handle, mbr_status *status, mbr_error *error)
 {
-    mbr_range_record *record;
     mbr_lock_take(&manager->lock);
-    while (
-        (record = mbr_find_range(manager, handle.value, status, error)) != NULL && record->closing)
-        mbr_condition_wait(&manager->closed, &manager->lock, UINT64_MAX);
+    mbr_range_record *record = mbr_await_range_locked(manager, handle.value, status, error);
     if (record != NULL)
         record->closing = true;
     mbr_lock_drop(&manager->lock);
     return record;
 }
 
-/* Those who waited look for the record again: it is there, or its handle names nothing. */
 static void end_release(mbr_manager *manager, mbr_range_record *record, bool ended)
 {
-    if (ended)
+    if (ended) {
         mbr_table_take(&manager->ranges, record->handle);
-    mbr_lock_take(&manager->lock);
-    record->closing = false;
-    record->binding->range_count -= ended;
-    mbr_condition_signal_all(&manager->closed);
-    mbr_lock_drop(&manager->lock);
+        mbr_unrefer(manager, &record->binding->range_count);
+    }
+    mbr_end_close(manager, &record->closing);
     if (!ended)
         return;
     mbr_walks_await(&manager->range_walks);
