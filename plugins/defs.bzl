@@ -19,6 +19,9 @@ _LINKOPTS = [
     "-Wl,-z,now",
 ]
 
+# Beside this file: `membrane new-plugin` writes both, and the label of that place, into a plugin's folder.
+_EXPORTS = "//plugins:plugin.lds"
+
 def membrane_plugin(name, srcs, deps = [], copts = [], linkopts = [], **kwargs):
     """Builds `libmembrane-NAME.so`, the file that the loader's search finds for plugin NAME.
 
@@ -27,7 +30,7 @@ def membrane_plugin(name, srcs, deps = [], copts = [], linkopts = [], **kwargs):
       srcs: sources and private headers; the entry function and the ELF note must be here, because
         an object that comes from `deps` alone is left out of a shared object unless something
         refers to it.
-      deps: libraries, `//abi` for the contract.
+      deps: libraries, among them the headers of the contract.
       copts: further compiler options.
       linkopts: further linker options.
       **kwargs: as for cc_binary (data, visibility, tags, ...).
@@ -38,8 +41,8 @@ def membrane_plugin(name, srcs, deps = [], copts = [], linkopts = [], **kwargs):
         name = "libmembrane-%s.so" % name,
         srcs = srcs,
         copts = _COPTS + copts,
-        linkopts = _LINKOPTS + ["-Wl,--version-script=$(location //plugins:plugin.lds)"] + linkopts,
+        linkopts = _LINKOPTS + ["-Wl,--version-script=$(location %s)" % _EXPORTS] + linkopts,
         linkshared = 1,
-        deps = deps + ["//plugins:plugin.lds"],
+        deps = deps + [_EXPORTS],
         **kwargs
     )

@@ -17,9 +17,7 @@
 #define NAME "membrane new-plugin"
 #define HEADERS "membrane/membrane_plugin.h"
 
-/* What stands in the files for the new plugin's own. */
-#define TEMPLATE_NAME "template"
-#define TEMPLATE_INCLUDE "/usr/local/include"
+#define USUAL_INCLUDE "/usr/local/include"
 
 extern const mbr_embedded mbr_plugin_template[];
 
@@ -100,20 +98,38 @@ static void guess_include(char include[PATH_MAX])
                 return;
         }
     }
-    strcpy(include, TEMPLATE_INCLUDE);
+    strcpy(include, USUAL_INCLUDE);
 }
 
 /* ---- Files ---------------------------------------------------------------------------------- */
-/* Copies text with `from` replaced by `to`, twice at once. False: the file cannot be written. */
+typedef struct replacement {
+    const char *from;
+    const char *to;
+} replacement;
+
+/* The row whose `from` is at the beginning of the text, or the last one, which has none. */
+static const replacement *replacement_at(const replacement *row, const char *text)
+{
+    while (row->from != NULL && strncmp(text, row->from, strlen(row->from)) != 0)
+        row++;
+    return row;
+}
+
+/* Copies text with what stands in the files for the new plugin's own replaced. False: the file
+ * cannot be written. */
 static bool write_text(FILE *file, const char *text, const options *o)
 {
+    const replacement table[] = {
+        {"template", o->name},
+        {USUAL_INCLUDE, o->include},
+        {"//plugins:", "//:"}, /* the Bazel package of what this tree's plugins share */
+        {0},
+    };
     while (*text != 0) {
-        if (strncmp(text, TEMPLATE_NAME, strlen(TEMPLATE_NAME)) == 0) {
-            fputs(o->name, file);
-            text += strlen(TEMPLATE_NAME);
-        } else if (strncmp(text, TEMPLATE_INCLUDE, strlen(TEMPLATE_INCLUDE)) == 0) {
-            fputs(o->include, file);
-            text += strlen(TEMPLATE_INCLUDE);
+        const replacement *row = replacement_at(table, text);
+        if (row->from != NULL) {
+            fputs(row->to, file);
+            text += strlen(row->from);
         } else {
             putc(*text++, file);
         }
@@ -164,8 +180,8 @@ static int write_folder(const options *o)
            "  cd %s\n"
            "  make            builds libmembrane-%s.so, with the headers in %s\n"
            "  make check      membrane check ./libmembrane-%s.so --level 3\n"
-           "  bazel build //:libmembrane-%s.so\n",
-        o->folder, o->folder, o->name, o->include, o->name, o->name);
+           "  bazel build //...\n",
+        o->folder, o->folder, o->name, o->include, o->name);
     return MBR_EXIT_OK;
 }
 

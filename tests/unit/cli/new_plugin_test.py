@@ -1,19 +1,21 @@
-"""`membrane new-plugin` from outside: the folder that it writes builds against installed headers alone
-and opens as a plugin; what it cannot write leaves nothing."""
+"""`membrane new-plugin` from outside: the folder that it writes builds against installed headers alone,
+with make and with Bazel, and opens as a plugin; what it cannot write leaves nothing."""
 
 import json
 import os
 import resource
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import unittest
 
+CHECK = os.path.abspath(sys.argv.pop())
 HEADERS = os.path.abspath(sys.argv.pop())
 PROGRAM = os.path.abspath(sys.argv.pop())
-FILES = ["BUILD", "Makefile", "WORKSPACE", "plugin.c", "plugin.lds"]
+FILES = ["BUILD", "Makefile", "WORKSPACE", "defs.bzl", "native_rules.bzl", "plugin.c", "plugin.lds"]
 
 
 class NewPlugin(unittest.TestCase):
@@ -23,8 +25,8 @@ class NewPlugin(unittest.TestCase):
         os.chmod(self.folder, 0o755)
         os.umask(0o022)
 
-    def run_in_folder(self, *command, **options):
-        return subprocess.run(command, cwd=self.folder, stdout=subprocess.PIPE,
+    def run_in_folder(self, *command, under="", **options):
+        return subprocess.run(command, cwd=os.path.join(self.folder, under), stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, universal_newlines=True, check=False, **options)
 
     def new_plugin(self, *arguments, **options):
@@ -47,6 +49,21 @@ class NewPlugin(unittest.TestCase):
         self.assertEqual(inspected.returncode, 0, inspected.stderr)
         self.assertIn("acme-gpu", json.dumps(json.loads(inspected.stdout)))
 
+    def test_the_folder_builds_with_bazel_and_no_network_and_conforms(self):
+        """The test's own sandbox has no network: its tag `block-network`."""
+        with self.assertRaises(OSError):
+            socket.create_connection(("192.0.2.1", 80), timeout=1)
+        done = self.new_plugin("acme-gpu", "--include", self.installed())
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        home = os.path.join(self.folder, "home")  # a user without a .bazelrc
+        self.addCleanup(subprocess.run, ["chmod", "-R", "u+w", home], check=True)
+        made = self.run_in_folder("bazel", "--batch", f"--output_user_root={home}", "build", "//...",
+                                  under="acme-gpu", env=dict(os.environ, HOME=home))
+        self.assertEqual(made.returncode, 0, made.stderr)
+        checked = self.run_in_folder(
+            CHECK, "acme-gpu/bazel-bin/libmembrane-acme-gpu.so", "--level", "3")
+        self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
+
     def test_no_file_keeps_the_words_of_the_template(self):
         include = self.installed()
         self.assertEqual(self.new_plugin("x", "--include", include).returncode, 0)
@@ -55,6 +72,7 @@ class NewPlugin(unittest.TestCase):
                 text = file.read()
             self.assertNotIn("template", text, name)
             self.assertNotIn("/usr/local/include", text, name)
+            self.assertNotIn("//plugins", text, name)
         with open(f"{self.folder}/x/WORKSPACE", encoding="utf-8") as file:
             self.assertIn(f'path = "{include}"', file.read())
 

@@ -1,8 +1,0 @@
-"""The native C and C++ rules under the name by which rule sets load them."""
-
-cc_binary = native.cc_binary
-cc_import = native.cc_import
-cc_library = native.cc_library
-cc_test = native.cc_test
-cc_toolchain = native.cc_toolchain
-cc_toolchain_suite = native.cc_toolchain_suite
