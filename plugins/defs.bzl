@@ -3,24 +3,25 @@
 # A plugin has one visible symbol, its entry, which its own source marks and the version script lets
 # through (without it the linker would add symbols of its own). Nothing unwinds through
 # the boundary (no exception crosses it), so that no unwind table is needed.
-_COPTS = [
+PLUGIN_COPTS = [
     "-fvisibility=hidden",
     "-fno-exceptions",
     "-fno-unwind-tables",
     "-fno-asynchronous-unwind-tables",
 ]
 
+# Beside this file: `membrane new-plugin` writes both, and the label of that place, into a plugin's folder.
+PLUGIN_EXPORTS = "//plugins:plugin.lds"
+
 # Every symbol resolved at link time and bound at load time: a plugin that lacks a function is
 # refused when it is opened, not in the middle of a release. No `-z nodelete`: whether a plugin may
 # leave the process is the host's decision.
-_LINKOPTS = [
+PLUGIN_LINKOPTS = [
     "-Wl,-z,noexecstack",
     "-Wl,--no-undefined",
     "-Wl,-z,now",
+    "-Wl,--version-script=$(location %s)" % PLUGIN_EXPORTS,
 ]
-
-# Beside this file: `membrane new-plugin` writes both, and the label of that place, into a plugin's folder.
-_EXPORTS = "//plugins:plugin.lds"
 
 def membrane_plugin(name, srcs, deps = [], copts = [], linkopts = [], **kwargs):
     """Builds `libmembrane-NAME.so`, the file that the loader's search finds for plugin NAME.
@@ -40,9 +41,9 @@ def membrane_plugin(name, srcs, deps = [], copts = [], linkopts = [], **kwargs):
     native.cc_binary(
         name = "libmembrane-%s.so" % name,
         srcs = srcs,
-        copts = _COPTS + copts,
-        linkopts = _LINKOPTS + ["-Wl,--version-script=$(location %s)" % _EXPORTS] + linkopts,
+        copts = PLUGIN_COPTS + copts,
+        linkopts = PLUGIN_LINKOPTS + linkopts,
         linkshared = 1,
-        deps = deps + [_EXPORTS],
+        deps = deps + [PLUGIN_EXPORTS],
         **kwargs
     )

@@ -1,9 +1,9 @@
 /* A good plugin, the host plugin's own code, with one fault before its slots.
  *
- * One shared object is built; a fault is chosen by its name in the file (bad_fault), which the test
- * writes into a copy, so that two hundred bad plugins cost one build. A file bad_GROUP.c holds the
+ * All code is compiled once; a plugin for a fault is a link that chooses the fault's name
+ * (bad_plugin.bzl), so that four hundred bad plugins cost one build. A file bad_GROUP.c holds the
  * faults of one group of checks: its install function replaces slots of the tables where its fault
- * is the chosen one. faults.txt says which check must fail each. */
+ * is the chosen one. faults.bzl says which check must fail each. */
 #ifndef MEMBRANE_TESTS_BADPLUGINS_BAD_H
 #define MEMBRANE_TESTS_BADPLUGINS_BAD_H
 
@@ -26,7 +26,7 @@ struct bad_tables {
 extern struct bad_tables bad;             /* what the plugin publishes */
 extern const struct bad_tables *bad_good; /* the slots without a fault */
 
-/* Whether the file was made for this fault. */
+/* Whether the plugin was linked for this fault. */
 bool bad_is(const char *fault);
 bool bad_is_any(const char *const *faults); /* up to a NULL */
 

@@ -1,9 +1,10 @@
-"""Faults of the file itself: each changes a few bytes of a good plugin's image, or how it lies there.
+"""Puts a fault of the file into a copy of a plugin: each changes a few bytes of its image.
 
-FAULTS maps a fault's name to a function that gets an Image.
+Usage: elf_faults.py FAULT PLUGIN COPY
 """
 
 import struct
+import sys
 
 PT_LOAD, PT_DYNAMIC, PT_NOTE, PT_GNU_STACK = 1, 2, 4, 0x6474E551
 DT_NEEDED, DT_STRTAB, DT_SYMTAB, DT_STRSZ, DT_SONAME = 1, 5, 6, 10, 14
@@ -16,10 +17,6 @@ MAJOR, MINOR_MIN, MINOR_MAX, FLAGS, NAME, VENDOR, DIGEST = 0, 2, 4, 6, 8, 40, 72
 class Image:
     def __init__(self, data):
         self.data = bytearray(data)
-        self.file_name = "libmembrane-bad.so"
-        self.mode = 0o755
-        self.library = None # a name under which the test puts a copy of libm beside the plugin
-        self.environment = {}
         offset, = struct.unpack_from("<Q", self.data, 32)
         size, count = struct.unpack_from("<HH", self.data, 54)
         self.headers = [offset + i * size for i in range(count)]
@@ -138,26 +135,19 @@ def has_filter(image):
 
 
 def needs_relative_library(image):
-    image.library = "libm.so.6"
     image.add_dynamic(DT_NEEDED, "./libm.so.6")
 
 
 def needs_host_library(image):
-    image.library = "libmembrane.so.0"
     image.add_dynamic(DT_NEEDED, "libmembrane.so.0")
-    image.environment = {"LD_LIBRARY_PATH": "."}
-
-
-def other_file_name(image):
-    image.file_name = "libmembrane-other.so"
 
 
 def cut_off(image):
     del image.data[-100:] # of the section table
 
 
-def writable_by_all(image):
-    image.mode = 0o777
+def nothing(image):
+    """For what is no fault of the bytes."""
 
 
 FAULTS = {
@@ -170,7 +160,7 @@ FAULTS = {
     "patched_header": set_note(DIGEST, b"\0\0\0\0"),
     "unknown_note_flag": set_note(FLAGS, b"\x41\0"),
     "note_name_with_capital": set_note(NAME, b"Bad"),
-    "other_file_name": other_file_name,
+    "other_file_name": nothing, # the build names it
     "unterminated_vendor": set_note(VENDOR, b"v" * 32),
     "entry_is_data": entry_is_data,
     "exports_more": exports_more,
@@ -187,7 +177,20 @@ FAULTS = {
     "static_tls": or_value(DT_FLAGS, 16),
     "forbids_unloading": or_value(DT_FLAGS_1, 8),
     "loads_global": or_value(DT_FLAGS_1, 2),
-    "writable_by_all": writable_by_all,
+    "writable_by_all": nothing, # no build gives a file such a mode: specimen.py
     "cut_off": cut_off,
     "entry_of_other_major": entry_of_other_major,
 }
+
+
+def main():
+    fault, plugin, copy = sys.argv[1:]
+    with open(plugin, "rb") as file:
+        image = Image(file.read())
+    FAULTS[fault](image)
+    with open(copy, "wb") as file:
+        file.write(image.data)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,9 +1,9 @@
 """Each bad plugin is failed by its named check, and by no other.
 
-Usage: run.py MEMBRANE_CHECK BAD_PLUGIN TABLE...
+Usage: run.py MEMBRANE_CHECK TABLE
 
-A copy of the plugin is made for each fault of the table, with the fault's name in it, and judged up to
-the level of its check. The findings must be exactly that check's: then the check sees the fault, and
+The table has each fault with its check, or with several and blanks between. The fault's plugin is judged
+up to the level of its check. The findings must be exactly that check's: then the check sees the fault, and
 with the check removed the plugin would pass. The plugin without a fault has no finding.
 
 All checks for all faults take minutes: of the other checks each fault meets a third, another third
@@ -21,17 +21,8 @@ import specimen
 TIMEOUT_S = "20" # nothing that ends comes near it, also on a busy machine
 HANG_TIMEOUT_S = "3" # of faults whose name has "hang" in it
 THIRDS = ["*[0369]", "*[147]", "*[258]"] # by the last digit of the checks' ids
+ENVIRONMENT = {"needs_host_library": {"LD_LIBRARY_PATH": "."}} # where the plugin finds it
 COSTLY_LEVEL = 4 # checks of this level and above run alone for a fault of theirs
-
-
-def read_table(path):
-    with open(path, encoding="utf-8") as file:
-        rows = [line.split() for line in file if line.strip() and not line.startswith("#")]
-    for row in rows:
-        assert len(row) == 2, f"{path}: {row}: a fault and a check"
-    names = [row[0] for row in rows]
-    assert len(names) == len(set(names)), f"{path}: a fault is there twice"
-    return rows
 
 
 def levels_of(tool):
@@ -39,12 +30,14 @@ def levels_of(tool):
     return {line.split()[0]: int(line.split()[2]) for line in listed.splitlines()}
 
 
-def findings(tool, image, folder, arguments):
-    timeout = HANG_TIMEOUT_S if "hang" in image.fault else TIMEOUT_S
-    done = subprocess.run(
-        [tool, os.path.join(folder, image.file_name), "--format", "json", "--timeout", timeout] +
-        arguments, stdout=subprocess.PIPE, text=True, check=False, cwd=folder,
-        env={**os.environ, **image.environment})
+def findings(tool, fault, arguments):
+    timeout = HANG_TIMEOUT_S if "hang" in fault else TIMEOUT_S
+    with tempfile.TemporaryDirectory() as folder:
+        plugin = specimen.put(fault, folder)
+        done = subprocess.run(
+            [tool, plugin, "--format", "json", "--timeout", timeout] + arguments,
+            stdout=subprocess.PIPE, text=True, check=False, cwd=folder,
+            env={**os.environ, **ENVIRONMENT.get(fault, {})})
     report = json.loads(done.stdout)
     return report, {finding["id"]: finding for finding in report["findings"]}
 
@@ -57,23 +50,21 @@ def others(number, checks):
     return [argument for glob in globs for argument in ("--only", glob)]
 
 
-def judge(tool, plugin, fault, named, levels, number):
-    """What is wrong, or None. `named` is a check, or several with commas between."""
-    checks = named.split(",")
+def judge(tool, fault, named, levels, number):
+    """What is wrong, or None."""
+    checks = named.split()
     unknown = [check for check in checks if check not in levels]
     if unknown:
         return f"{unknown} is no check"
-    with tempfile.TemporaryDirectory() as folder:
-        image = specimen.make(plugin, fault, folder)
-        level = min(max(levels[check] for check in checks), COSTLY_LEVEL - 1)
-        found = findings(tool, image, folder, ["--level", str(level)] + others(number, checks))[1]
-        for check in checks:
-            if levels[check] > level:
-                found.update(findings(tool, image, folder, ["--level", "5", "--only", check])[1])
-        if set(found) == set(checks):
-            return None
-        texts = [f"{name}: {found[name]['observed'][:150]}" for name in found]
-        return f"wanted {named} alone, found {texts or 'nothing'}"
+    level = min(max(levels[check] for check in checks), COSTLY_LEVEL - 1)
+    found = findings(tool, fault, ["--level", str(level)] + others(number, checks))[1]
+    for check in checks:
+        if levels[check] > level:
+            found.update(findings(tool, fault, ["--level", "5", "--only", check])[1])
+    if set(found) == set(checks):
+        return None
+    texts = [f"{name}: {found[name]['observed'][:150]}" for name in found]
+    return f"wanted {named} alone, found {texts or 'nothing'}"
 
 
 def share_of(rows):
@@ -87,22 +78,21 @@ def share_of(rows):
 
 
 def main():
-    tool, plugin, *tables = (os.path.abspath(path) for path in sys.argv[1:])
-    rows, is_first = share_of([row for table in tables for row in read_table(table)])
+    tool, table = (os.path.abspath(path) for path in sys.argv[1:])
+    with open(table, encoding="utf-8") as file:
+        rows, is_first = share_of(list(json.load(file).items()))
     only = os.environ.get("BAD_FAULTS") # a comma-separated list, while one is written
     if only:
         rows = [row for row in rows if row[0] in only.split(",")]
     levels = levels_of(tool)
     bad = 0
     if is_first:
-        with tempfile.TemporaryDirectory() as folder:
-            report, found = findings(tool, specimen.make(plugin, "none", folder), folder,
-                                     ["--level", str(COSTLY_LEVEL - 1)])
-            if found or report["exit_code"] != 0:
-                print(f"the plugin without a fault: {json.dumps(report, indent=1)}")
-                bad += 1
+        report, found = findings(tool, "none", ["--level", str(COSTLY_LEVEL - 1)])
+        if found or report["exit_code"] != 0:
+            print(f"the plugin without a fault: {json.dumps(report, indent=1)}")
+            bad += 1
     for number, (fault, check) in enumerate(rows):
-        wrong = judge(tool, plugin, fault, check, levels, number)
+        wrong = judge(tool, fault, check, levels, number)
         if wrong:
             print(f"{fault}: {wrong}")
             bad += 1
