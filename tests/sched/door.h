@@ -1,0 +1,21 @@
+/* What a scenario in C++ sees of the governor's structs, which only C can read. Reads of memory
+ * alone: no lock, no point. */
+#ifndef MEMBRANE_TESTS_SCHED_DOOR_H
+#define MEMBRANE_TESTS_SCHED_DOOR_H
+
+#include "governor/governor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Limit - claimed as every thread sees it now. */
+int64_t sched_room_bytes(const mbr_authority *authority);
+/* As a callback of the host does: no lock may be held. */
+void sched_check_no_lock(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,204 @@
+// A governor for one schedule: a heap that keeps and marks what is released, the clock of the
+// schedule, and the judgment that all scenarios share: nothing is booked at the end and the audit
+// holds.
+#ifndef MEMBRANE_TESTS_SCHED_WORLD_H
+#define MEMBRANE_TESTS_SCHED_WORLD_H
+
+#include "tests/sched/explore.h"
+
+extern "C" {
+#include "tests/sched/door.h"
+}
+
+#include <cinttypes>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+namespace sched_test
+{
+
+constexpr uint64_t kKiB = 1024;
+constexpr uint64_t kMiB = 1024 * kKiB;
+constexpr uint64_t kSecond = 1000000000;
+constexpr uint64_t kCreditLimit = 16 * kMiB;            // the least limit whose threads hold credit
+constexpr uint64_t kCreditCap = kCreditLimit / 64 / 64; // of one thread
+
+// Released memory stays until the end of the schedule and must stay as it was marked.
+class MarkingHeap
+{
+  public:
+    ~MarkingHeap()
+    {
+        for (Block &block : blocks_)
+            free(block.memory);
+    }
+
+    void Judge()
+    {
+        for (const Block &block : blocks_) {
+            SCHED_REQUIRE(block.released, "a block of %zu bytes was not released", block.bytes);
+            for (size_t i = 0; i < block.bytes; i++)
+                SCHED_REQUIRE(
+                    block.memory[i] == kMark, "byte %zu of %zu was written later", i, block.bytes);
+        }
+    }
+
+    mbr_heap Seam() { return {Allocate, Release, this}; }
+
+  private:
+    static constexpr unsigned char kMark = 0xdb;
+
+    struct Block {
+        unsigned char *memory;
+        size_t bytes;
+        bool released;
+    };
+
+    static void *Allocate(void *context, size_t bytes)
+    {
+        auto *memory = static_cast<unsigned char *>(calloc(1, bytes));
+        static_cast<MarkingHeap *>(context)->blocks_.push_back({memory, bytes, false});
+        return memory;
+    }
+
+    static void Release(void *context, void *memory)
+    {
+        if (memory == nullptr)
+            return;
+        for (Block &block : static_cast<MarkingHeap *>(context)->blocks_) {
+            if (block.memory == memory) {
+                SCHED_REQUIRE(!block.released, "a block was released twice");
+                block.released = true;
+                memset(memory, kMark, block.bytes);
+                return;
+            }
+        }
+        SCHED_REQUIRE(false, "a block that nobody has was released");
+    }
+
+    std::vector<Block> blocks_;
+};
+
+inline mbr_error NewError()
+{
+    mbr_error error = {};
+    error.struct_size = sizeof(error);
+    return error;
+}
+
+inline mbr_authority_figures Figures(mbr_authority *authority)
+{
+    mbr_authority_figures figures = {};
+    figures.struct_size = sizeof(figures);
+    mbr_authority_figures_read(authority, &figures);
+    return figures;
+}
+
+inline mbr_holder_figures Figures(mbr_holder *holder)
+{
+    mbr_holder_figures figures = {};
+    figures.struct_size = sizeof(figures);
+    mbr_holder_figures_read(holder, &figures);
+    return figures;
+}
+
+// One authority and its holders. A scenario gives back in its bodies or in its own Judge what it
+// took, and then calls this one's.
+class GovernorScenario : public Scenario
+{
+  public:
+    explicit GovernorScenario(uint64_t limit_bytes, const mbr_probe *probe = nullptr)
+        : limit_(limit_bytes)
+    {
+        mbr_heap heap = heap_.Seam();
+        mbr_governor_options options = {&heap, &sched_clock};
+        SCHED_REQUIRE(mbr_governor_create(&options, &governor_, nullptr) == MBR_OK);
+        mbr_authority_options pool = {"pool", MBR_TIER_DEVICE, limit_bytes, probe, 0};
+        SCHED_REQUIRE(mbr_authority_create(governor_, &pool, &authority_, nullptr) == MBR_OK);
+        last_room_ = sched_room_bytes(authority_);
+        TakeSlot();
+    }
+
+    // Where nobody may pass the limit. A scenario that lowers it, or records bytes past it, says
+    // who may take the room below zero.
+    void Look(uint8_t fiber) override
+    {
+        int64_t room = sched_room_bytes(authority_);
+        SCHED_REQUIRE(room >= 0 || room >= last_room_ || (may_go_below_ >> fiber & 1) != 0,
+            "room fell from %" PRId64 " to %" PRId64, last_room_, room);
+        last_room_ = room;
+    }
+
+    void Judge() override
+    {
+        Audit();
+        for (mbr_holder *holder : holders_)
+            Destroy(holder);
+        mbr_authority_collect_credit(authority_);
+        SCHED_REQUIRE(Figures(authority_).claimed_bytes == 0);
+        Audit();
+        mbr_error error = NewError();
+        SCHED_REQUIRE(mbr_authority_destroy(authority_, &error) == MBR_OK, "%s", error.text);
+        SCHED_REQUIRE(mbr_governor_destroy(governor_, &error) == MBR_OK, "%s", error.text);
+        heap_.Judge();
+    }
+
+  protected:
+    mbr_holder *Holder(uint64_t allowance_bytes = MBR_NO_ALLOWANCE, uint32_t role = MBR_ROLE_KV)
+    {
+        holders_.push_back(LooseHolder(allowance_bytes, role));
+        return holders_.back();
+    }
+
+    // One that the scenario destroys itself.
+    mbr_holder *LooseHolder(
+        uint64_t allowance_bytes = MBR_NO_ALLOWANCE, uint32_t role = MBR_ROLE_KV)
+    {
+        mbr_holder_options options = {"holder", role, allowance_bytes};
+        mbr_holder *holder = nullptr;
+        SCHED_REQUIRE(mbr_holder_create(authority_, &options, &holder, nullptr) == MBR_OK);
+        return holder;
+    }
+
+    void Destroy(mbr_holder *holder)
+    {
+        mbr_error error = NewError();
+        SCHED_REQUIRE(mbr_holder_destroy(holder, &error) == MBR_OK, "%s", error.text);
+    }
+
+    void Audit()
+    {
+        mbr_error error = NewError();
+        SCHED_REQUIRE(mbr_authority_audit(authority_, &error) == MBR_OK, "%s", error.text);
+    }
+
+    // Charged bytes before the schedule begins.
+    void Charge(mbr_holder *holder, uint64_t bytes)
+    {
+        SCHED_REQUIRE(mbr_grant(holder, bytes, nullptr) == MBR_OK);
+        mbr_charge(holder, bytes);
+    }
+
+    uint64_t limit_;
+    uint64_t may_go_below_ = 0; // a bit for each fiber
+    mbr_governor *governor_ = nullptr;
+    mbr_authority *authority_ = nullptr;
+
+  private:
+    // Code outside of the bodies has its slot before they do, in every schedule the same.
+    void TakeSlot()
+    {
+        mbr_holder *holder = LooseHolder();
+        mbr_mapped_add(holder, 0);
+        Destroy(holder);
+    }
+
+    MarkingHeap heap_;
+    int64_t last_room_ = 0;
+    std::vector<mbr_holder *> holders_;
+};
+
+} // namespace sched_test
+
+#endif
