@@ -15,11 +15,13 @@ extern "C" {
 
 /* ---- Facts (rule 4) -----------------------------------------------------------------------------
  * They never change while a mechanism is open. An unknown one is MBR_UNSUPPORTED, and the host uses
- * the default in brackets. Numbers from 0x10000 on belong to third parties. */
+ * the default in brackets. Numbers from 0x10000 on belong to third parties. MBR_FACT_POPULATED
+ * speaks of allocate and extent_create: the memory is the process's when they return, and reading
+ * or writing it takes none. */
 #define MBR_FACT_GRANULE_MIN_BYTES 1            /* smallest mappable unit [required with virtual] */
 #define MBR_FACT_GRANULE_RECOMMENDED_BYTES 2    /* [the minimum] */
-#define MBR_FACT_EXTENT_MAX_BYTES 3             /* largest extent [no limit] */
-#define MBR_FACT_RESERVATION_MAX_BYTES 4        /* largest reservation [no limit] */
+#define MBR_FACT_EXTENT_MAX_BYTES 3             /* above: MBR_INVALID_ARGUMENT [no limit] */
+#define MBR_FACT_RESERVATION_MAX_BYTES 4        /* the same of reservations [no limit] */
 #define MBR_FACT_ALLOCATION_ALIGN_BYTES 5       /* of allocate without a wish [1] */
 #define MBR_FACT_ALLOCATION_ROUND_BYTES 6       /* allocate owns whole multiples of it [1] */
 #define MBR_FACT_FRESH_CONTENT 7                /* MBR_CONTENT_… of fresh memory [undefined] */
@@ -33,8 +35,8 @@ extern "C" {
 #define MBR_FACT_RELEASABLE_AFTER_LOSS 15  /* 1: unmap, destroy, unreserve work [0] */
 #define MBR_FACT_HOST_ACCESSIBLE 16        /* 1: the CPU can load and store there [0] */
 #define MBR_FACT_FORK_SAFE 17              /* 1: usable in a forked child [0] */
-#define MBR_FACT_DESCRIPTORS_PER_EXTENT 18 /* file descriptors held by each extent [0] */
-#define MBR_FACT_POPULATED 19              /* 1: pages are there when create and map return [0] */
+#define MBR_FACT_DESCRIPTORS_PER_EXTENT 18 /* descriptors that each live one adds [0] */
+#define MBR_FACT_POPULATED 19              /* 1: owned is taken: no touch takes more [0] */
 #define MBR_FACT_QUIRKS 20                 /* bit set, MBR_QUIRK_… [0] */
 #define MBR_FACT_FIRST_THIRD_PARTY 65536
 
@@ -61,8 +63,8 @@ typedef struct mbr_allocate_request {
     uint32_t struct_size;
     uint32_t flags;           /* MBR_ALLOCATE_… */
     uint64_t allocation_id;   /* the host's */
-    uint64_t bytes;           /* above 0 */
-    uint64_t align_bytes;     /* a power of two, or 0 for the mechanism's own */
+    uint64_t bytes;           /* above 0; any size, which the mechanism rounds up */
+    uint64_t align_bytes;     /* a power of two; 0, or one below the mechanism's own: its own */
     uint64_t max_owned_bytes; /* refuse with MBR_OVER_BUDGET rather than own more for this call */
 } mbr_allocate_request;
 

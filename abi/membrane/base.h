@@ -3,7 +3,8 @@
  * True for all structs of the contract (rules 10 to 15):
  *   - A struct that may grow begins with `uint32_t struct_size`, set by whoever provides the
  *     memory. It travels by pointer only. A reader uses a field only if struct_size reaches the
- *     field's end; fields beyond it count as zero. A writer writes at most struct_size bytes.
+ *     field's end; a field beyond it, or one that it cuts, counts as zero. A writer writes at most
+ *     struct_size bytes.
  *   - Integers have fixed width; a device address is a uint64_t, never a pointer. Padding is a
  *     named reserved_N field: zero when written, ignored when read.
  *   - A flag word's low 16 bits are critical (an unknown one is refused with MBR_UNSUPPORTED), its
@@ -19,10 +20,17 @@
  *     directory, environment, floating-point mode or any driver's current device or context.
  *   - Arguments are not kept after the call. The host gives every object a 64-bit id above 0 that
  *     rises and is never used again; a slot refuses ids that are unknown, released, foreign or
- *     doubled with MBR_UNKNOWN_OBJECT or MBR_ALREADY_EXISTS, without side effect.
+ *     doubled with MBR_UNKNOWN_OBJECT or MBR_ALREADY_EXISTS, without side effect. Allocations,
+ *     reservations, extents and lines each have numbers of their own: one number may name one of
+ *     each. A mapping has none; reservation and offset name it.
  *   - Reservations and allocations of a granule and more never overlap others that are out, of any
  *     instance of the process. The host withholds for good what breaks this (rule 24).
- *   - Size 0 is MBR_INVALID_ARGUMENT. Arithmetic on sizes is checked: MBR_OVERFLOW.
+ *   - Sizes, places and alignments are refused alike everywhere. The caller's bug (class 1) is what
+ *     no state of the mechanism could serve: size 0, a size above the largest that a fact tells, an
+ *     alignment that is no power of two, a range with a hole or a part of a mapping:
+ *     MBR_INVALID_ARGUMENT; no multiple of the granule: MBR_MISALIGNED; an end beyond the object:
+ *     MBR_OUT_OF_RANGE; arithmetic that does not fit 64 bits: MBR_OVERFLOW. What is only not there
+ *     now is of class 2. Where two of these apply, either may be told.
  *   - Each slot carries one thread tag: [any-thread], or [serial: OBJECT] where the host never
  *     makes two calls at once for the same object.
  */
@@ -122,12 +130,29 @@ typedef struct mbr_error {
  *   UNCHANGED     any failure         nothing happened
  *   PARTIAL       any failure         the residual_… bytes are left; they stay charged
  *   QUARANTINED   any failure         nobody knows; the object is withheld for good
- * Any other pair, and any other state, is treated as QUARANTINED and counted as a violation. */
+ * Any other pair, and any other state, is treated as QUARANTINED and counted as a violation.
+ *
+ * After PARTIAL the object lives on with what is left of it, under its id or in its place, also
+ * where it was about to be made. The caller may repeat what gives it back (release, extent_destroy,
+ * unmap of the same range) until it is DONE, and does nothing else with it. After QUARANTINED it
+ * does nothing at all.
+ *
+ * Figures that a slot has no use for are 0: newly_mapped_bytes are allocate's, map's and
+ * map_shared's (protect makes nothing reachable that map has not counted), newly_owned_bytes
+ * allocate's and extent_create's, unmapped_bytes unmap's, release's and trim's, released_bytes
+ * release's, extent_destroy's and trim's. */
 #define MBR_STATE_UNCHANGED 0
 #define MBR_STATE_DONE 1
 #define MBR_STATE_PARTIAL 2
 #define MBR_STATE_QUARANTINED 3
 
+/* What is in the memory that a call made or made reachable; UNDEFINED where a call did neither.
+ *   allocate, extent_create      ZERO, or UNDEFINED; ZERO if MBR_FACT_FRESH_CONTENT says so or a
+ *                                …_ZEROED flag was granted
+ *   map, map_shared, protect     ZERO only as long as nobody can have written to an extent that was
+ *                                ZERO: until access to write was first given. Then STALE, or
+ *                                UNDEFINED if the mechanism cannot promise even that.
+ * Who is told ZERO does not write zeros again; a plugin that does not know says UNDEFINED. */
 #define MBR_CONTENT_UNDEFINED 0 /* anything, also another tenant's bytes */
 #define MBR_CONTENT_ZERO 1
 #define MBR_CONTENT_STALE 2 /* what was last written through another mapping */
@@ -167,7 +192,8 @@ typedef struct mbr_native {
 #define MBR_ACCESS_READ 1
 #define MBR_ACCESS_READ_WRITE 3
 
-/* The access that one device gets; device_index as in the mechanism's description. */
+/* The access that one device gets; device_index as in the mechanism's description. A list has at
+ * least one entry and names no device twice, nor one that is not there: all class 1. */
 typedef struct mbr_access {
     uint32_t device_index;
     uint32_t access; /* MBR_ACCESS_… */

@@ -173,8 +173,9 @@ struct mbr_plugin_vtable {
     mbr_status (*capability)(mbr_instance *instance, const mbr_capability_request *request,
         mbr_capability_outcome *outcome, mbr_error *error);
 
-    /* Ends the instance. MBR_IN_USE while an object lives: the instance then goes on.
-     * [serial: instance] */
+    /* Ends the instance. MBR_IN_USE while an object lives: the instance then goes on. After MBR_OK
+     * it is nobody's memory: the host names it in no further call, a second close included, and a
+     * plugin need not find out whether one did. [serial: instance] */
     mbr_status (*close)(mbr_instance *instance, const mbr_close_request *request,
         mbr_outcome *outcome, mbr_error *error);
 

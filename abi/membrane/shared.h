@@ -17,7 +17,8 @@ typedef struct mbr_map_shared_request {
     uint64_t reservation_id;
     uint64_t offset_bytes;    /* a multiple of the granule; the range must be free */
     uint64_t extent_id;       /* mapped at least once already, else MBR_INVALID_ARGUMENT */
-    const mbr_access *access; /* of this mapping alone; MBR_ACCESS_READ for sharers of a prefix */
+    const mbr_access *access; /* of this mapping alone, any that protect would give: sharers of a
+                               * prefix get MBR_ACCESS_READ, writers to one memory READ_WRITE */
 } mbr_map_shared_request;
 
 typedef struct mbr_shared_vtable {

@@ -22,8 +22,8 @@ typedef struct mbr_reserve_request {
     uint32_t struct_size;
     uint32_t flags;          /* none defined */
     uint64_t reservation_id; /* the host's */
-    uint64_t bytes;          /* a whole number of granules */
-    uint64_t align_bytes;    /* a power of two, or 0 for the granule */
+    uint64_t bytes;          /* whole granules, at most MBR_FACT_RESERVATION_MAX_BYTES */
+    uint64_t align_bytes;    /* a power of two; 0, or one below the granule: the granule */
 } mbr_reserve_request;
 
 typedef struct mbr_unreserve_request {
@@ -32,17 +32,18 @@ typedef struct mbr_unreserve_request {
     uint64_t reservation_id;
 } mbr_unreserve_request;
 
-/* What drivers fix when a handle is made (rule 15). */
+/* What drivers fix when a handle is made (rule 15). Granted is what holds of all of the extent's
+ * memory, not what was tried. */
 #define MBR_EXTENT_ZEROED 1            /* critical: contents are zero */
 #define MBR_EXTENT_EXPORTABLE 2        /* critical: can be exported as a descriptor */
-#define MBR_EXTENT_HUGE_PAGES 65536    /* optional */
-#define MBR_EXTENT_ON_NUMA_NODE 131072 /* optional: numa_node holds */
+#define MBR_EXTENT_HUGE_PAGES 65536    /* optional: pages above the system's smallest */
+#define MBR_EXTENT_ON_NUMA_NODE 131072 /* optional: on numa_node, which the system has */
 
 typedef struct mbr_extent_create_request {
     uint32_t struct_size;
     uint32_t flags;           /* MBR_EXTENT_…; outcome.granted_flags says which hold */
     uint64_t extent_id;       /* the host's */
-    uint64_t bytes;           /* a whole number of granules, at most MBR_FACT_EXTENT_MAX_BYTES */
+    uint64_t bytes;           /* whole granules, at most MBR_FACT_EXTENT_MAX_BYTES */
     uint64_t max_owned_bytes; /* refuse with MBR_OVER_BUDGET rather than own more for this call */
     uint32_t numa_node;
     uint32_t reserved_0;
@@ -125,7 +126,8 @@ typedef struct mbr_virtual_vtable {
         mbr_error *error);
 
     /* Sets the access of whole mappings, one entry a device; all or nothing. A device that the
-     * list does not name keeps its access. [serial: reservation] */
+     * list does not name keeps its access. Contents stay; no byte counts as newly mapped.
+     * [serial: reservation] */
     mbr_status (*protect)(mbr_instance *instance, const mbr_protect_request *request,
         mbr_outcome *outcome, mbr_error *error);
 

@@ -24,7 +24,10 @@ bool mbr_answer_read(void *copy, uint32_t copy_bytes, const void *request)
     memset(copy, 0, copy_bytes);
     if (!request || size_of(request) < sizeof(uint32_t))
         return false;
-    uint32_t size = size_of(request);
+    /* Whole words: every field is a word, or a half of one that ends with it in every sender's
+     * struct. Of a word that is cut nothing counts. */
+    uint32_t size = size_of(request) & ~UINT32_C(7);
+    memcpy(copy, request, sizeof(uint32_t));
     memcpy(copy, request, size < copy_bytes ? size : copy_bytes);
     return true;
 }
@@ -106,7 +109,7 @@ mbr_status mbr_answer_check(struct mbr_answer_ask *ask, mbr_error *error)
         return mbr_fail(error, MBR_OVERFLOW, "%" PRIu64 " bytes aligned to %" PRIu64 " overflow",
             ask->bytes, ask->align_bytes);
     if (ask->bytes > ask->largest_bytes)
-        return mbr_fail_bytes(error, ask->status_above, ask->bytes, ask->largest_bytes,
+        return mbr_fail_bytes(error, MBR_INVALID_ARGUMENT, ask->bytes, ask->largest_bytes,
             "%" PRIu64 " bytes are above the largest, %" PRIu64, ask->bytes, ask->largest_bytes);
     if (ask->bytes > ask->max_owned_bytes)
         return mbr_fail_bytes(error, MBR_OVER_BUDGET, ask->bytes, ask->max_owned_bytes,
@@ -270,7 +273,8 @@ mbr_status mbr_answer_open(const struct mbr_answer_opening *opening, const mbr_o
     mbr_status status = find_mechanism(opening, request.mechanism, index, error);
     if (status != MBR_OK)
         return status;
-    uint32_t kind = request.native_context.kind;
+    uint32_t kind = MBR_HAS(mbr_open_request, raw, native_context) ? request.native_context.kind
+                                                                   : MBR_NATIVE_STREAM_NONE;
     if (kind != MBR_NATIVE_STREAM_NONE && kind != opening->native_kind)
         return mbr_fail(error, MBR_INVALID_ARGUMENT, "a native context of kind %u; here is %u",
             kind, opening->native_kind);

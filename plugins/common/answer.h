@@ -61,9 +61,8 @@ struct mbr_answer_ask {
     uint64_t bytes;           /* a multiple of the unit; rounded up to one where may_round */
     uint64_t unit_bytes;      /* above 0 */
     uint64_t align_bytes;     /* 0 or a power of two; raised to the unit by the check */
-    uint64_t largest_bytes;   /* more is refused with status_above */
+    uint64_t largest_bytes;   /* more is refused */
     uint64_t max_owned_bytes; /* the caller's budget */
-    mbr_status status_above;
     bool may_round;
 };
 mbr_status mbr_answer_check(struct mbr_answer_ask *ask, mbr_error *error);

@@ -154,7 +154,6 @@ static mbr_status reserve(mbr_instance *instance, const mbr_reserve_request *req
         .unit_bytes = objects->granule_bytes,
         .align_bytes = request->align_bytes,
         .largest_bytes = objects->port->reservation_max_bytes,
-        .status_above = MBR_OUT_OF_ADDRESSES,
         .max_owned_bytes = UINT64_MAX,
     };
     mbr_status status = mbr_answer_check(&ask, error);

@@ -202,7 +202,6 @@ static mbr_status extent_create(mbr_instance *instance, const mbr_extent_create_
         .bytes = request->bytes,
         .unit_bytes = objects->granule_bytes,
         .largest_bytes = MBR_HOST_OBJECT_MAX_BYTES,
-        .status_above = MBR_INVALID_ARGUMENT,
         .max_owned_bytes = request->max_owned_bytes,
     };
     mbr_status status = mbr_answer_check(&ask, error);

@@ -77,13 +77,14 @@ static bool system_give(uint64_t address, uint64_t bytes)
 }
 
 /* ---- Sized structs ----------------------------------------------------------------------------
- * The other side may be older: what its struct does not reach counts as zero and is not written. */
+ * The other side may be older: what its struct does not reach counts as zero and is not written.
+ * Fields fill words of 8 bytes; of a word that struct_size cuts nothing counts. */
 static void read_sized(void *copy, size_t size, const void *from)
 {
     uint32_t given;
     memcpy(&given, from, sizeof given);
     memset(copy, 0, size);
-    memcpy(copy, from, given < size ? given : size);
+    memcpy(copy, from, given < size ? given & ~UINT32_C(7) : size);
 }
 
 static void write_sized(void *to, const void *answer, size_t size)
@@ -338,7 +339,8 @@ static mbr_status slot_open(mbr_instance *none, const mbr_open_request *request,
         return status;
     if (ask.mechanism == NULL || strcmp(ask.mechanism, PLUGIN_NAME) != 0)
         return fail(error, MBR_INVALID_ARGUMENT, 0, "the one mechanism is " PLUGIN_NAME);
-    if (ask.native_context.kind != MBR_NATIVE_STREAM_NONE)
+    if (MBR_HAS(mbr_open_request, request, native_context) &&
+        ask.native_context.kind != MBR_NATIVE_STREAM_NONE)
         return fail(error, MBR_INVALID_ARGUMENT, 0, "there are no native contexts here");
     if (ask.option_count != 0 && ask.options == NULL)
         return fail(error, MBR_INVALID_ARGUMENT, 0, "options at address 0");

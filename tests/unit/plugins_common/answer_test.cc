@@ -48,6 +48,23 @@ TEST(Answer, ShortRequest_CountsMissingFieldsAsZero)
     EXPECT_EQ(copy.bytes, 0u);
 }
 
+TEST(Answer, CutField_CountsAsZeroWhole)
+{
+    auto request = sized<mbr_unmap_request>();
+    request.reservation_id = request.offset_bytes = request.bytes = UINT64_MAX;
+    for (uint32_t size = sizeof(uint32_t); size <= sizeof(request); size++) {
+        mbr_unmap_request copy;
+        request.struct_size = size;
+        ASSERT_TRUE(mbr_answer_read(&copy, sizeof(copy), &request));
+        EXPECT_EQ(copy.struct_size, size);
+        EXPECT_EQ(copy.reservation_id,
+            MBR_HAS(mbr_unmap_request, &request, reservation_id) ? UINT64_MAX : 0);
+        EXPECT_EQ(
+            copy.offset_bytes, MBR_HAS(mbr_unmap_request, &request, offset_bytes) ? UINT64_MAX : 0);
+        EXPECT_EQ(copy.bytes, MBR_HAS(mbr_unmap_request, &request, bytes) ? UINT64_MAX : 0);
+    }
+}
+
 TEST(Answer, LongRequest_IsReadUpToTheOwnSize)
 {
     struct {

@@ -29,7 +29,6 @@ mbr_answer_ask good()
     ask.bytes = 8192;
     ask.unit_bytes = 4096;
     ask.largest_bytes = 1 << 20;
-    ask.status_above = MBR_OUT_OF_ADDRESSES;
     ask.max_owned_bytes = UINT64_MAX;
     return ask;
 }
@@ -88,7 +87,7 @@ TEST(Refusal, OneWrongFieldOfAnAsk_HasItsStatus)
         {"critical flag", [](mbr_answer_ask &ask) { ask.flags = 2; }, MBR_UNSUPPORTED},
         {"known flag", [](mbr_answer_ask &ask) { ask.flags = 1; }, MBR_OK},
         {"optional flag", [](mbr_answer_ask &ask) { ask.flags = 1u << 16; }, MBR_OK},
-        {"too large", [](mbr_answer_ask &ask) { ask.bytes = 2 << 20; }, MBR_OUT_OF_ADDRESSES},
+        {"too large", [](mbr_answer_ask &ask) { ask.bytes = 2 << 20; }, MBR_INVALID_ARGUMENT},
         {"budget", [](mbr_answer_ask &ask) { ask.max_owned_bytes = 8191; }, MBR_OVER_BUDGET},
         {"whole budget", [](mbr_answer_ask &ask) { ask.max_owned_bytes = 8192; }, MBR_OK},
         {"sum", [](mbr_answer_ask &ask) { ask.bytes = -4096ull; }, MBR_OVERFLOW},
@@ -118,6 +117,20 @@ TEST(Refusal, AskThatMayRound_IsRoundedAndAlignedToTheUnit)
     ask.align_bytes = 1 << 20;
     ASSERT_EQ(mbr_answer_check(&ask, nullptr), MBR_OK);
     EXPECT_EQ(ask.align_bytes, 1u << 20);
+}
+
+TEST(Refusal, OpeningThatEndsInsideOfItsContext_HasNone)
+{
+    const mbr_mechanism_description described = {};
+    const mbr_answer_opening opening = {&described, nullptr, 1, 0, MBR_NATIVE_STREAM_CUDA};
+    auto request = sized<mbr_open_request>();
+    auto outcome = sized<mbr_open_outcome>();
+    uint32_t index;
+    request.mechanism = "";
+    request.native_context.kind = MBR_NATIVE_STREAM_HIP;
+    EXPECT_EQ(mbr_answer_open(&opening, &request, &outcome, &index, nullptr), MBR_INVALID_ARGUMENT);
+    request.struct_size = offsetof(mbr_open_request, native_context) + offsetof(mbr_native, value);
+    EXPECT_EQ(mbr_answer_open(&opening, &request, &outcome, &index, nullptr), MBR_OK);
 }
 
 TEST(Refusal, Opening_ReadsOptionsAndFindsTheMechanism)

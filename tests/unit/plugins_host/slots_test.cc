@@ -111,7 +111,7 @@ TEST_F(HostSlots, ReserveWithWrongArguments_IsRefused)
     EXPECT_REFUSED(MBR_MISALIGNED, host.reserve(2, 4096));
     EXPECT_REFUSED(MBR_INVALID_ARGUMENT, host.reserve(2, G, 3 * G));
     EXPECT_REFUSED(MBR_OVERFLOW, host.reserve(2, UINT64_MAX - G + 1));
-    EXPECT_REFUSED(MBR_OUT_OF_ADDRESSES, host.reserve(2, 1ul << 47));
+    EXPECT_REFUSED(MBR_INVALID_ARGUMENT, host.reserve(2, 1ul << 47));
     EXPECT_REFUSED(MBR_ALREADY_EXISTS, host.reserve(1, G));
     auto request = sized<mbr_reserve_request>();
     request.flags = 1;
