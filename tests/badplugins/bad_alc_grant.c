@@ -153,6 +153,14 @@ static void spoil_over(struct bad_allocation *granted, mbr_outcome *outcome)
         bad_say_owned(granted, granted->owned_bytes * 2, outcome);
 }
 
+/* Addresses now, pages when somebody comes. */
+static void spoil_pages(struct bad_allocation *granted, mbr_outcome *outcome)
+{
+    (void)outcome;
+    if (granted->bytes >= 8 * MIB)
+        (void)madvise((void *)(uintptr_t)granted->address, granted->bytes, MADV_DONTNEED);
+}
+
 /* Its table of free addresses breaks when it grows large. */
 static void spoil_overlap(struct bad_allocation *granted, mbr_outcome *outcome)
 {
@@ -174,6 +182,7 @@ static const struct {
     {"owned_not_rounded", spoil_rounding},
     {"under_reports_owned", spoil_under},
     {"over_reports", spoil_over},
+    {"populated_by_touch", spoil_pages},
     {"overlapping_allocations", spoil_overlap},
 };
 

@@ -100,8 +100,25 @@ static mbr_status open_and_harm(mbr_instance *none, const mbr_open_request *requ
     return bad_good->plugin.open(none, request, outcome, error);
 }
 
+/* A second mechanism, which cannot be opened. */
+static mbr_status mechanisms_two(mbr_instance *none, const mbr_mechanisms_request *request,
+    mbr_mechanism_description *outcome, mbr_error *error)
+{
+    mbr_mechanisms_request first = *request;
+    first.index = request->index == 1 ? 0 : request->index;
+    mbr_status status = bad_good->plugin.mechanisms(none, &first, outcome, error);
+    outcome->count = 2;
+    if (request->index == 1)
+        strcpy(outcome->name, "second");
+    return status;
+}
+
 void bad_install_hostile(void)
 {
+    if (bad_is("hostile_second_mechanism")) {
+        bad.plugin.mechanisms = mechanisms_two;
+        return;
+    }
     if (bad_is_hostile())
         bad.plugin.open = open_and_harm;
 }

@@ -314,6 +314,18 @@ static bool is_access_4(mbr_instance *instance, const mbr_map_shared_request *re
     return request->access_count == 1 && request->access != NULL && request->access[0].access == 4;
 }
 
+/* The last entry of a device holds. */
+SHARE(share_takes_last)
+{
+    mbr_map_shared_request other = *request;
+    if (request->access_count == 2 && request->access != NULL &&
+        request->access[0].device_index == request->access[1].device_index) {
+        other.access_count = 1;
+        other.access = &request->access[1];
+    }
+    return bad_good->shared.map_shared(instance, &other, outcome, error);
+}
+
 /* Maps first and looks at the access then. */
 SHARE(share_stays_mapped)
 {
@@ -349,6 +361,8 @@ static void install_refusals(void)
     tolerate("share_odd_access_accepted", MBR_INVALID_ARGUMENT, is_access_4);
     if (bad_is("share_destroyed_accepted"))
         bad.virtual_.extent_destroy = destroy_and_remember;
+    if (bad_is("share_doubled_device_accepted"))
+        bad.shared.map_shared = share_takes_last;
     if (bad_is("share_refused_but_mapped"))
         bad.shared.map_shared = share_stays_mapped;
 }

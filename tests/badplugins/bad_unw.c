@@ -45,6 +45,19 @@ static mbr_status allocate_whole(mbr_instance *instance, const mbr_allocate_requ
     return bad_good->allocator.allocate(instance, &whole, outcome, error);
 }
 
+/* The last bytes of a request, also where they are half of a field. */
+static mbr_status allocate_half(mbr_instance *instance, const mbr_allocate_request *request,
+    mbr_outcome *outcome, mbr_error *error)
+{
+    mbr_allocate_request whole = {0};
+    if (request == NULL || request->struct_size < 4 || request->struct_size >= sizeof whole ||
+        request->struct_size % 8 == 0)
+        return bad_good->allocator.allocate(instance, request, outcome, error);
+    memcpy(&whole, request, request->struct_size);
+    whole.struct_size = sizeof whole;
+    return bad_good->allocator.allocate(instance, &whole, outcome, error);
+}
+
 static mbr_status trim_exact(
     mbr_instance *instance, const mbr_trim_request *request, mbr_outcome *outcome, mbr_error *error)
 {
@@ -196,6 +209,7 @@ void bad_install_unw(void)
     WHOLE("writes_beyond_struct_size", plugin, report, report_beyond);
     PART("writes_whole_outcome", allocator, stats, stats_whole);
     PART("reads_whole_request", allocator, allocate, allocate_whole);
+    PART("reads_half_a_field", allocator, allocate, allocate_half);
     PART("wants_its_own_size", allocator, trim, trim_exact);
     WHOLE("writes_const_input", allocator, trim, trim_rounding);
     WHOLE("reads_behind_request", plugin, report, report_reading);

@@ -441,4 +441,5 @@ void bad_install_vir(void)
     install_mappings();
     bad_install_vir_make();
     bad_install_vir_use();
+    bad_install_vir_said();
 }

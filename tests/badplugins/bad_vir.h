@@ -32,5 +32,6 @@ void bad_hoard(uint64_t bytes);
 /* Parts of bad_install_vir. */
 void bad_install_vir_make(void);
 void bad_install_vir_use(void);
+void bad_install_vir_said(void);
 
 #endif

@@ -277,7 +277,7 @@ BAD_SLOT(create_grants_all, mbr_extent_create_request, mbr_outcome)
 {
     mbr_status status = GOOD(extent_create);
     if (status == MBR_OK)
-        outcome->granted_flags = request->flags;
+        outcome->granted_flags |= request->flags & 0xFFFC0000; /* none that is known */
     return status;
 }
 

@@ -153,6 +153,7 @@ CODE_FAULTS = {
     "map_failed_granted": "ALC-042",
     "stays_exhausted": "ALC-043",
     "refused_stays_owned": "ALC-044",
+    "populated_by_touch": "ALC-045",
     "unknown_release_accepted": "ALC-060",
     "double_release_accepted": "ALC-061",
     "released_by_address": "ALC-063",
@@ -180,6 +181,8 @@ CODE_FAULTS = {
     "reserve_flag_ignored": "VIR-016",
     "map_optional_flag_refused": "VIR-017",
     "reserve_leaves_hole": "VIR-018",
+    "reservation_limit_is_exhausted": "VIR-019",
+    "one_number_for_all_classes": "VIR-020",
     "granularity_lie": "VIR-021",
     "extent_under_reports": "VIR-022",
     "noop_create": "VIR-023",
@@ -207,6 +210,10 @@ CODE_FAULTS = {
     "destroy_clips_neighbour": "VIR-045",
     "past_capacity_granted": "VIR-046",
     "large_extent_cut": "VIR-047",
+    "huge_pages_granted_for_nothing": "VIR-048",
+    "node_of_nowhere_granted": "VIR-048",
+    "extent_hides_descriptor": "VIR-049",
+    "extent_limit_is_exhausted": "VIR-050",
     "map_reports_half": "VIR-051",
     "mapping_wraps": "VIR-052",
     "map_gives_access": "VIR-053",
@@ -220,6 +227,7 @@ CODE_FAULTS = {
     "map_confuses_extents": "VIR-061",
     "exact_hole_refused": "VIR-062",
     "refused_map_counted": "VIR-063",
+    "mapped_memory_said_zero": "VIR-064",
     "usable_later": "VIR-071",
     "noop_protect": "VIR-072",
     "protect_leaves_reading": "VIR-073",
@@ -234,6 +242,7 @@ CODE_FAULTS = {
     "protect_unreserved_accepted": "VIR-082",
     "protect_strange_device_accepted": "VIR-083",
     "used_memory_said_zero": "VIR-084",
+    "doubled_device_accepted": "VIR-085",
     "unmap_under_reports": "VIR-091",
     "noop_unmap": "VIR-092",
     "unmap_takes_neighbour": "VIR-093",
@@ -276,6 +285,7 @@ CODE_FAULTS = {
     "share_refused_but_mapped": "SHR-020",
     "share_odd_access_accepted": "SHR-021",
     "shared_memory_said_zero": "SHR-022",
+    "share_doubled_device_accepted": "SHR-023",
     "signal_refused": "ORD-001",
     "signal_repeats_value": "ORD-002",
     "value_reached_early": "ORD-003",
@@ -334,6 +344,8 @@ CODE_FAULTS = {
     "size_zero_misnamed": "ERR-013",
     "wrong_error_class": "ERR-014",
     "flag_misnamed": "ERR-015",
+    "map_tells_an_address": "ERR-016",
+    "protect_counts_again": "ERR-016",
     "writes_beyond_struct_size": "UNW-001",
     "writes_whole_outcome": "UNW-002",
     "reads_whole_request": "UNW-003",
@@ -350,6 +362,7 @@ CODE_FAULTS = {
     "exits_in_slot_release": "UNW-012",
     "crashes_in_slot_fact": "UNW-012",
     "hangs_in_slot_quiesce": "UNW-013",
+    "reads_half_a_field": "UNW-014",
     "open_leaks_on_failure": "FLT-001",
     "heap_failure_is_callers_bug": "FLT-002",
     "heap_failure_stays_owned": "FLT-002",
@@ -452,8 +465,9 @@ PAIRS = {
 }
 
 # What a plugin can do to its judge (bad_hostile.c): inputs of //tests/check:harness_test, whose checks
-# are found by what a run names.
+# are found by what a run names. And a device with little memory, which has no fault (bad_small.c).
 HOSTILE = [
+    "small_device",
     "hostile_deletes_itself",
     "hostile_dies",
     "hostile_dies_once",
@@ -466,6 +480,7 @@ HOSTILE = [
     "hostile_locale",
     "hostile_prints",
     "hostile_raises",
+    "hostile_second_mechanism",
     "hostile_spins",
     "hostile_stops",
 ]

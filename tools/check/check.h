@@ -61,7 +61,7 @@ typedef struct mbr_check {
     uint8_t level;  /* 1 to 5 */
     mbr_stage stage;
     uint32_t needs;    /* MBR_NEEDS_… */
-    const char *rules; /* of docs/rules.md and of the contract, such as "C7, C22" */
+    const char *rules; /* of docs/contract.md, such as "C7, C22" */
     const char *title; /* what is expected, one line, no full stop */
     const char *why;   /* for --explain: the reason, and what breaks in a host otherwise */
     void (*run)(mbr_trial *trial);

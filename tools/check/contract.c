@@ -145,6 +145,23 @@ bool mbr_rules_name(const char *rules, uint32_t number)
     return false;
 }
 
+const mbr_rule *mbr_rule_find(const char *id)
+{
+    char name[16];
+    for (uint32_t i = 0; i < mbr_rule_count; i++) {
+        snprintf(name, sizeof name, "C%u", mbr_rules[i].number);
+        if (strcmp(name, id) == 0)
+            return &mbr_rules[i];
+    }
+    return NULL;
+}
+
+void mbr_rule_print(const mbr_rule *rule, FILE *to)
+{
+    fprintf(to, "C%u  %s.\n     Why: %s.\n     Found, besides here, by: %s. Breaking it: %s.\n",
+        rule->number, rule->what, rule->why, rule->keeper, rule->result);
+}
+
 typedef struct listing {
     FILE *to;
     uint32_t number, count;

@@ -22,7 +22,13 @@ extern const uint32_t mbr_rule_count;
 /* Whether a check's `rules` name the rule: "C7, C22" names 7 and 22. */
 bool mbr_rules_name(const char *rules, uint32_t number);
 
-/* As Markdown. False: it cannot be written. */
+/* The rule of an id such as "C7", or NULL. */
+const mbr_rule *mbr_rule_find(const char *id);
+
+/* Its text and its reason, as docs/contract.md has them. */
+void mbr_rule_print(const mbr_rule *rule, FILE *to);
+
+/* The page, as Markdown. False: it cannot be written. */
 bool mbr_contract_print(FILE *to);
 
 #endif

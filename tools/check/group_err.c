@@ -103,6 +103,57 @@ static void run_asked(mbr_trial *trial)
     }
 }
 
+/* Which figures a slot has a use for. Owned and released bytes are looked at where they are moved.
+ */
+enum {
+    TELLS_ADDRESS = 1,
+    TELLS_VALUE = 2,
+    TELLS_MAPPED = 4,
+    TELLS_UNMAPPED = 8,
+    TELLS_CONTENT = 16,
+    TELLS_FLAGS = 32,
+};
+
+static const uint8_t told[MBR_SLOT_COUNT] = {
+    [MBR_SLOT_allocate] = TELLS_ADDRESS | TELLS_MAPPED | TELLS_CONTENT | TELLS_FLAGS,
+    [MBR_SLOT_release] = TELLS_UNMAPPED,
+    [MBR_SLOT_trim] = TELLS_UNMAPPED,
+    [MBR_SLOT_reserve] = TELLS_ADDRESS,
+    [MBR_SLOT_extent_create] = TELLS_CONTENT | TELLS_FLAGS,
+    [MBR_SLOT_map] = TELLS_MAPPED | TELLS_CONTENT,
+    [MBR_SLOT_map_shared] = TELLS_MAPPED | TELLS_CONTENT,
+    [MBR_SLOT_protect] = TELLS_CONTENT,
+    [MBR_SLOT_unmap] = TELLS_UNMAPPED,
+    [MBR_SLOT_signal] = TELLS_VALUE,
+    [MBR_SLOT_reached] = TELLS_VALUE,
+};
+
+static mbr_status visit_told(mbr_trial *trial, mbr_subject *subject, mbr_slot slot, bool is_good,
+    const void *request, void *outcome)
+{
+    mbr_status status = mbr_drive(trial, subject, slot, request, outcome);
+    const mbr_outcome *said = outcome;
+    if (!is_good || status != MBR_OK || !mbr_slots[slot].changes)
+        return status;
+    uint32_t tells = (said->address != 0 ? TELLS_ADDRESS : 0u) |
+        (said->value != 0 ? TELLS_VALUE : 0u) |
+        (said->newly_mapped_bytes != 0 ? TELLS_MAPPED : 0u) |
+        (said->unmapped_bytes != 0 ? TELLS_UNMAPPED : 0u) |
+        (said->content != MBR_CONTENT_UNDEFINED ? TELLS_CONTENT : 0u) |
+        (said->granted_flags != 0 ? TELLS_FLAGS : 0u);
+    MBR_EXPECT(trial, (tells & ~(uint32_t)told[slot]) == 0,
+        "a figure that a slot has no use for is 0",
+        "%s: address 0x%lx, value %lu, mapped %lu, unmapped %lu, content %u, granted 0x%x",
+        mbr_slot_name(slot), said->address, said->value, said->newly_mapped_bytes,
+        said->unmapped_bytes, said->content, said->granted_flags);
+    return status;
+}
+
+static void run_told(mbr_trial *trial)
+{
+    mbr_tour(trial, visit_told);
+}
+
 /* ---- The statuses that the contract names -----------------------------------------------------
  */
 
@@ -221,6 +272,10 @@ static const mbr_check checks[] = {
         "It is of the exhausted class: the host gets more budget and asks again.", run_budget),
     NAMED("015", "C6, C15", "an unknown critical flag is MBR_UNSUPPORTED",
         "The host then goes another way, which it does not for a caller's bug.", run_flags),
+    NAMED("016", "C5", "figures that a slot has no use for are 0",
+        "The host books what an outcome says, whichever slot says it: bytes that are counted as "
+        "mapped twice are never unmapped.",
+        run_told),
 };
 
 const mbr_group mbr_group_err = MBR_GROUP("ERR", "errors and outcomes of every slot", checks);

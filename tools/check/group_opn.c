@@ -19,8 +19,9 @@ static void run_opens(mbr_trial *trial)
 {
     mbr_mechanism_description description;
     mbr_subject subject;
-    mbr_expect_status(
-        trial, describe(trial, trial->page->device_index, &description), MBR_OK, "mechanisms");
+    mbr_status told = describe(trial, trial->page->device_index, &description);
+    mbr_stage_need_mechanism(trial, told, description.count);
+    mbr_expect_status(trial, told, MBR_OK, "mechanisms");
     memcpy(trial->mechanism, description.name, sizeof trial->mechanism);
     trial->mechanism[sizeof trial->mechanism - 1] = '\0';
     mbr_error error = {MBR_SIZED(mbr_error)};

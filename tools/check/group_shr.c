@@ -403,6 +403,19 @@ static void run_bad_access(mbr_trial *trial)
             "map_shared with an access that is none of the three");
 }
 
+static void run_doubled_device(mbr_trial *trial)
+{
+    mbr_outcome outcome = {0};
+    owner from = make_owner(trial, 1);
+    const mbr_access list[] = {{trial->own_device_index, MBR_ACCESS_READ},
+        {trial->own_device_index, MBR_ACCESS_READ_WRITE}};
+    const mbr_map_shared_request request = {MBR_SIZED(mbr_map_shared_request), .access_count = 2,
+        .reservation_id = from.place.id, .offset_bytes = 2 * trial->granule_bytes,
+        .extent_id = from.extent_id, .access = list};
+    mbr_expect_callers_bug(trial, mbr_drive_map_shared(trial, &trial->subject, &request, &outcome),
+        "map_shared with a device that the list names twice");
+}
+
 #define SHR MBR_STAGE_OPENED, MBR_NEEDS_VIRTUAL | MBR_NEEDS_SHARED
 #define SHR_SEEN MBR_STAGE_OPENED, MBR_NEEDS_VIRTUAL | MBR_NEEDS_SHARED | MBR_NEEDS_HOST_ORACLE
 #define SHR_READ_ONLY MBR_STAGE_OPENED, MBR_NEEDS_VIRTUAL | MBR_NEEDS_SHARED | MBR_NEEDS_READ_ONLY
@@ -461,6 +474,9 @@ static const mbr_check checks[] = {
     {"SHR-022", 3, SHR, "C4", "map_shared says zero of memory that is zero only",
         "A sharer that believes it zeroes nothing, and reads the owner's tokens.",
         run_content_is_honest, 0, 0},
+    {"SHR-023", 3, SHR, "C7", "a list of accesses that names a device twice is refused",
+        "Which of the two holds is a guess, and half of all guesses give more than was meant.",
+        run_doubled_device, 0, 0},
 };
 
 const mbr_group mbr_group_shr = MBR_GROUP("SHR", "one extent at several addresses", checks);

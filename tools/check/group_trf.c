@@ -196,6 +196,8 @@ static void run_pattern(mbr_trial *trial)
 static void run_large(mbr_trial *trial)
 {
     const uint64_t bytes = (UINT64_C(17) << 20) + 5;
+    if (mbr_subject_share_of_free(trial, &trial->subject, bytes, 2) < bytes)
+        mbr_trial_skip(trial, MBR_SKIP_FACT, "the device has no room for two of %lu bytes", bytes);
     uint64_t from = mbr_alc_take(trial, bytes).address, to = mbr_alc_take(trial, bytes).address;
     mbr_native stream = mbr_step_stream(trial);
     unsigned char last[2] = {0xEE, 0xDD};

@@ -66,10 +66,24 @@ static void expect_short_refused(
         mbr_slots[slot].request_bytes);
 }
 
+static mbr_status visit_cut_field(mbr_trial *trial, mbr_subject *subject, mbr_slot slot,
+    bool is_good, const void *request, void *outcome)
+{
+    for (uint32_t bytes = 5; is_good && bytes < mbr_tour_least_bytes(slot); bytes++)
+        if (bytes % 8 != 0)
+            expect_short_refused(trial, subject, slot, request, bytes);
+    return mbr_drive(trial, subject, slot, request, outcome);
+}
+
+static void run_cut_fields(mbr_trial *trial)
+{
+    mbr_tour(trial, visit_cut_field);
+}
+
 static mbr_status visit_short_request(mbr_trial *trial, mbr_subject *subject, mbr_slot slot,
     bool is_good, const void *request, void *outcome)
 {
-    /* At the ends of fields: no host's struct ends in the middle of one. */
+    /* At the ends of fields; in the middle of them is another check's. */
     for (uint32_t bytes = 4; is_good && bytes < mbr_tour_least_bytes(slot);
          bytes += 8 - bytes % 8) {
         expect_short_refused(trial, subject, slot, request, bytes);
@@ -422,6 +436,8 @@ static const mbr_check checks[] = {
         run_extremes, 0),
     UNW("013", "C26", "every slot returns in a bounded time",
         "A release that waits for ever holds the thread that answers requests.", run_time, 0),
+    UNW("014", "C12", "a field that struct_size cuts counts as zero, whole",
+        "Half an address is an address of something else.", run_cut_fields, 0),
 };
 
 const mbr_group mbr_group_unw = MBR_GROUP("UNW", "what a slot must never do to its caller", checks);

@@ -103,6 +103,25 @@ static void run_this_extent(mbr_trial *trial)
             trial, &place, 32 + i * 4, 4, i * 5 % 8 + 1, "the extent that was named is mapped");
 }
 
+/* What was written once is not zero where it is mapped again. */
+static void run_content_is_honest(mbr_trial *trial)
+{
+    mbr_place place = mbr_step_reserve(trial, 12);
+    uint64_t id = mbr_step_commit(trial, &place, 0, 5);
+    mbr_step_write(trial, &place, 0, 5, 1);
+    mbr_step_unmap(trial, &place, 0, 5);
+    for (uint64_t at = 0; at <= 6; at += 6) {
+        mbr_outcome outcome = {0};
+        mbr_need_ok(trial,
+            mbr_try_map(trial, &trial->subject, place.id, at * trial->granule_bytes, id, &outcome),
+            "map");
+        MBR_EXPECT(trial, outcome.content != MBR_CONTENT_ZERO,
+            "content says zero of memory that is zero only", "map of written memory: content %u",
+            outcome.content);
+        mbr_step_unmap(trial, &place, at, 5);
+    }
+}
+
 static void run_exact_hole(mbr_trial *trial)
 {
     mbr_place place = mbr_step_reserve(trial, 6);
@@ -241,6 +260,8 @@ static const mbr_check checks[] = {
     {"VIR-063", 3, VIR, "C5", "a refused map leaves nothing",
         "A host that rolls back counts on the state from before.", run_refused_leaves_nothing, 0,
         0},
+    {"VIR-064", 3, VIR, "C4", "map says zero of memory that is zero only",
+        "Hosts skip their own zeroing on this word.", run_content_is_honest, 0, 0},
 };
 
 const mbr_group mbr_group_vir_map = MBR_GROUP("VIR", "virtual memory: map", checks);

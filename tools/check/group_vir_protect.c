@@ -223,6 +223,22 @@ static void run_no_device(mbr_trial *trial)
         "device %u: %s", list.device_index, mbr_status_name(status));
 }
 
+static void run_doubled_device(mbr_trial *trial)
+{
+    const uint32_t second[] = {MBR_ACCESS_READ_WRITE, MBR_ACCESS_READ, MBR_ACCESS_NONE};
+    mbr_place place = mbr_step_reserve(trial, 1);
+    mbr_step_commit(trial, &place, 0, 1);
+    for (size_t i = 0; i < sizeof second / sizeof second[0]; i++) {
+        mbr_outcome outcome = {0};
+        const mbr_access list[] = {
+            {trial->own_device_index, MBR_ACCESS_READ_WRITE}, {trial->own_device_index, second[i]}};
+        const mbr_protect_request request = {MBR_SIZED(mbr_protect_request), .access_count = 2,
+            .reservation_id = place.id, .bytes = trial->granule_bytes, .access = list};
+        mbr_expect_callers_bug(trial, mbr_drive_protect(trial, &trial->subject, &request, &outcome),
+            "protect with a device that the list names twice");
+    }
+}
+
 static void run_unreserved(mbr_trial *trial)
 {
     uint64_t granule = trial->granule_bytes;
@@ -282,6 +298,9 @@ static const mbr_check checks[] = {
         "OK would mean that a peer can read, and its first read faults.", run_no_device, 0, 0},
     {"VIR-084", 3, VIR, "C4", "protect says zero of memory that is zero only",
         "Hosts skip their own zeroing on this word.", run_content_is_honest, 0, 0},
+    {"VIR-085", 3, VIR, "C7", "a list of accesses that names a device twice is refused",
+        "Which of the two holds is a guess, and half of all guesses give more than was meant.",
+        run_doubled_device, 0, 0},
 };
 
 const mbr_group mbr_group_vir_protect = MBR_GROUP("VIR", "virtual memory: protect", checks);

@@ -37,15 +37,29 @@ static bool list_one(void *context, const mbr_check *check)
     return true;
 }
 
+static void explain_check(const mbr_check *check, const mbr_group *group)
+{
+    printf("%s: %s\n\ngroup    %s, %s\nlevel    %u\nstage    %s\nrules    %s\n\n", check->id,
+        check->title, group->name, group->title, check->level, mbr_stage_word(check->stage),
+        check->rules);
+    for (uint32_t i = 0; i < mbr_rule_count; i++)
+        if (mbr_rules_name(check->rules, mbr_rules[i].number))
+            mbr_rule_print(&mbr_rules[i], stdout);
+    printf("\n%s\n", check->why);
+}
+
+/* A check's id, or a rule's as a finding prints it. */
 static int explain(const char *id)
 {
     const mbr_check *check = mbr_check_find(id);
+    const mbr_rule *rule = check == NULL ? mbr_rule_find(id) : NULL;
     const mbr_group *group = check == NULL ? NULL : group_of(check);
-    if (group == NULL)
-        return fail(MBR_CHECK_EXIT_USAGE, "no check of that id; --list lists them", id);
-    printf("%s: %s\n\ngroup    %s, %s\nlevel    %u\nstage    %s\nrules    %s\n\n%s\n", check->id,
-        check->title, group->name, group->title, check->level, mbr_stage_word(check->stage),
-        check->rules, check->why);
+    if (group != NULL)
+        explain_check(check, group);
+    else if (rule != NULL)
+        mbr_rule_print(rule, stdout);
+    else
+        return fail(MBR_CHECK_EXIT_USAGE, "no check or rule of that id; --list lists them", id);
     return MBR_CHECK_EXIT_CONFORMANT;
 }
 
@@ -56,6 +70,8 @@ static void end_in_process(mbr_trial *trial)
 {
     const mbr_page *page = trial->page;
     fflush(stdout);
+    if (page->verdict == MBR_VERDICT_SKIP && page->skip == MBR_SKIP_NO_MECHANISM)
+        _exit(fail(MBR_CHECK_EXIT_USAGE, page->observed, ""));
     fprintf(stderr, "%s %s, slot %s\n  expected  %s\n  observed  %s\n",
         mbr_verdict_word(page->verdict), trial->check->id, mbr_slot_name(page->slot),
         page->expected, page->observed);
@@ -106,6 +122,7 @@ static int run_checks(const mbr_check_options *options)
         .path = shown,
         .level = options->level,
         .seed = options->seed,
+        .device_index = options->device_index,
         .is_partial = options->only_count + options->skip_count > 0 || options->repro != NULL,
     };
     if (options->waivers != NULL && !mbr_waivers_apply(options->waivers, NULL, text, sizeof text))
@@ -119,6 +136,8 @@ static int run_checks(const mbr_check_options *options)
         if (!mbr_runner_plan(options, &run))
             return fail(MBR_CHECK_EXIT_TOOL, "no memory for the results", strerror(errno));
         mbr_runner_run(options, file.path, &run);
+        if (mbr_run_no_mechanism(&run) != NULL)
+            return fail(MBR_CHECK_EXIT_USAGE, mbr_run_no_mechanism(&run), "");
     }
     if (options->waivers != NULL && !mbr_waivers_apply(options->waivers, &run, text, sizeof text))
         return fail(MBR_CHECK_EXIT_USAGE, text, "");

@@ -59,6 +59,7 @@ static bool read_descriptors(mbr_oracle *oracle, seen_files *seen)
 }
 
 typedef struct mapping {
+    uint64_t start, end;
     uint64_t inode, device;
     bool is_memory_file;
 } mapping;
@@ -72,6 +73,8 @@ static bool read_head(const char *line, mapping *now)
     if (sscanf(line, "%lx-%lx %7s %lx %x:%x %lu %n", &start, &end, access, &offset, &major, &minor,
             &inode, &path) != 7)
         return false;
+    now->start = start;
+    now->end = end;
     now->inode = inode;
     now->device = ((uint64_t)major << 8) | minor;
     now->is_memory_file = inode != 0 &&
@@ -119,6 +122,35 @@ void mbr_oracle_read(mbr_trial *trial, mbr_oracle *oracle)
             trial, MBR_VERDICT_RESOURCE, "/proc/self cannot be read: %s", strerror(errno));
     oracle->thread_count = mbr_process_count_entries("/proc/self/task");
     oracle->owned_bytes = oracle->anonymous_bytes + oracle->file_bytes;
+}
+
+/* What one line of a mapping says: transparent huge pages by name, those of hugetlb by page size.
+ */
+static uint64_t huge_bytes_of_line(const char *line, const mapping *now, uint64_t page_bytes)
+{
+    unsigned long kib;
+    if (sscanf(line, "AnonHugePages: %lu kB", &kib) == 1 ||
+        sscanf(line, "ShmemPmdMapped: %lu kB", &kib) == 1 ||
+        sscanf(line, "FilePmdMapped: %lu kB", &kib) == 1)
+        return kib * 1024;
+    if (sscanf(line, "KernelPageSize: %lu kB", &kib) == 1 && kib * 1024 > page_bytes)
+        return now->end - now->start;
+    return 0;
+}
+
+uint64_t mbr_oracle_huge_bytes(mbr_trial *trial, uint64_t address, uint64_t bytes)
+{
+    FILE *file = fopen("/proc/self/smaps", "re");
+    char line[4352];
+    mapping now = {0};
+    uint64_t huge_bytes = 0, page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+    if (file == NULL)
+        mbr_trial_give_up(trial, MBR_VERDICT_RESOURCE, "/proc/self/smaps cannot be read");
+    while (fgets(line, sizeof line, file) != NULL)
+        if (!read_head(line, &now) && now.start < address + bytes && now.end > address)
+            huge_bytes += huge_bytes_of_line(line, &now, page_bytes);
+    fclose(file);
+    return huge_bytes;
 }
 
 uint64_t mbr_oracle_address_bytes(mbr_trial *trial)

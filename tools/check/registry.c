@@ -7,7 +7,8 @@ extern const mbr_group mbr_group_lnk, mbr_group_lod, mbr_group_neg, mbr_group_op
     mbr_group_alc, mbr_group_alc_books, mbr_group_alc_ids, mbr_group_ord, mbr_group_trf;
 extern const mbr_group mbr_group_thr, mbr_group_thr_use, mbr_group_thr_context;
 extern const mbr_group mbr_group_vir_reserve, mbr_group_vir_extent, mbr_group_vir_map;
-extern const mbr_group mbr_group_vir_protect, mbr_group_vir_unmap, mbr_group_shr;
+extern const mbr_group mbr_group_vir_protect, mbr_group_vir_unmap, mbr_group_vir_said,
+    mbr_group_shr;
 extern const mbr_group mbr_group_err, mbr_group_unw;
 extern const mbr_group mbr_group_flt, mbr_group_env, mbr_group_lif, mbr_group_lif_unload,
     mbr_group_lif_flow;
@@ -32,6 +33,7 @@ const mbr_group *const mbr_groups[] = {
     &mbr_group_vir_map,
     &mbr_group_vir_protect,
     &mbr_group_vir_unmap,
+    &mbr_group_vir_said,
     &mbr_group_shr,
     &mbr_group_err,
     &mbr_group_unw,

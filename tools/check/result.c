@@ -41,8 +41,20 @@ void mbr_run_judge(mbr_run *run)
 
 void mbr_result_repro(const mbr_run *run, const mbr_result *result, char *text, uint64_t room)
 {
-    snprintf(text, room, "membrane-check '%s' --repro %s:%lu", run->path, result->check->id,
-        result->seed);
+    char device[32] = "";
+    if (run->device_index != 0)
+        snprintf(device, sizeof device, " --device %u", run->device_index);
+    snprintf(text, room, "membrane-check '%s'%s --repro %s:%lu", run->path, device,
+        result->check->id, result->seed);
+}
+
+const char *mbr_run_no_mechanism(const mbr_run *run)
+{
+    for (uint32_t i = 0; i < run->count && run->device_index != 0; i++)
+        if (run->results[i].verdict == MBR_VERDICT_SKIP &&
+            run->results[i].skip == MBR_SKIP_NO_MECHANISM)
+            return run->results[i].observed;
+    return NULL;
 }
 
 void mbr_result_text(const mbr_result *result, char *text, uint64_t room)

@@ -38,6 +38,7 @@ typedef struct mbr_run {
     const char *refusal; /* why the file is no plugin; NULL: it may be one */
     uint32_t level;
     uint64_t seed;
+    uint32_t device_index; /* of the mechanism */
     uint64_t wall_ns;
     bool is_partial; /* --only or --skip left checks out */
     mbr_result *results;
@@ -58,6 +59,9 @@ typedef struct mbr_run {
 
 /* Counts the results and sets totals, is_conformant and exit_code. */
 void mbr_run_judge(mbr_run *run);
+
+/* Why the command line's mechanism cannot be judged; NULL: it can. */
+const char *mbr_run_no_mechanism(const mbr_run *run);
 
 /* The command that runs this check alone with its seed. */
 void mbr_result_repro(const mbr_run *run, const mbr_result *result, char *text, uint64_t room);

@@ -125,6 +125,8 @@ static void take_note(runner *self, mbr_result *result)
     static const mbr_stage stages[MBR_PHASE_COUNT] = {[MBR_PHASE_LOAD] = MBR_STAGE_LOADED,
         [MBR_PHASE_ENTRY] = MBR_STAGE_GREETED,
         [MBR_PHASE_OPEN] = MBR_STAGE_OPENED};
+    if (result->verdict == MBR_VERDICT_SKIP && result->skip == MBR_SKIP_NO_MECHANISM)
+        block(self, MBR_STAGE_FILE, result->check->id, result->observed);
     bool has_passed = result->verdict == MBR_VERDICT_PASS || result->verdict == MBR_VERDICT_WARN;
     if (result->file_changed) {
         if (!mbr_verdict_is_finding(result->verdict)) {

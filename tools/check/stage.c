@@ -129,8 +129,31 @@ uint64_t mbr_subject_fact(mbr_trial *trial, mbr_subject *subject, uint32_t fact,
     return outcome.value;
 }
 
+uint64_t mbr_subject_share_of_free(
+    mbr_trial *trial, mbr_subject *subject, uint64_t most_bytes, uint64_t parts)
+{
+    const mbr_stats_request request = {MBR_SIZED(mbr_stats_request)};
+    mbr_mechanism_stats stats = {MBR_SIZED(mbr_mechanism_stats)};
+    mbr_error error = {MBR_SIZED(mbr_error)};
+    (void)trial;
+    if (subject->allocator.stats == NULL ||
+        subject->allocator.stats(subject->instance, &request, &stats, &error) != MBR_OK)
+        return most_bytes;
+    uint64_t share_bytes = stats.free_bytes / parts; /* vast where it cannot be told */
+    return share_bytes < most_bytes ? share_bytes : most_bytes;
+}
+
 /* ---- The stage with an open mechanism ---------------------------------------------------------
  */
+
+void mbr_stage_need_mechanism(mbr_trial *trial, mbr_status status, uint32_t count)
+{
+    uint32_t index = trial->page->device_index;
+    if (status == MBR_OUT_OF_RANGE && count > 0 && count <= index)
+        mbr_trial_skip(trial, MBR_SKIP_NO_MECHANISM,
+            "--device %u: the plugin has %u mechanism%s; the last one is %u", index, count,
+            count == 1 ? "" : "s", count - 1);
+}
 
 static void describe(mbr_trial *trial)
 {
@@ -141,6 +164,7 @@ static void describe(mbr_trial *trial)
     if (trial->subject.plugin.mechanisms == NULL)
         mbr_trial_skip(trial, MBR_SKIP_BLOCKED, "the slot mechanisms is absent");
     mbr_status status = trial->subject.plugin.mechanisms(NULL, &request, &description, &error);
+    mbr_stage_need_mechanism(trial, status, description.count);
     if (status != MBR_OK)
         mbr_trial_skip(trial, MBR_SKIP_BLOCKED, "mechanism %u: %s: %.200s",
             trial->page->device_index, mbr_status_name(status), error.text);

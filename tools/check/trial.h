@@ -81,6 +81,10 @@ __attribute__((format(printf, 2, 3))) void mbr_trial_figures(
 
 /* ---- Stages and subjects (stage.c) ----------------------------------------------------------- */
 
+/* After `mechanisms` of the command line's index: ends the child where that is past the last one.
+ */
+void mbr_stage_need_mechanism(mbr_trial *trial, mbr_status status, uint32_t count);
+
 /* Brings the child to a stage; on failure the check is blocked. */
 void mbr_stage_enter(mbr_trial *trial, mbr_stage stage);
 
@@ -96,6 +100,10 @@ mbr_status mbr_subject_open_as(
 /* A fact's value, or `otherwise` where it is not told. */
 uint64_t mbr_subject_fact(
     mbr_trial *trial, mbr_subject *subject, uint32_t fact, uint64_t otherwise);
+
+/* `most_bytes`, or less where the mechanism has little left: that part of its free memory. */
+uint64_t mbr_subject_share_of_free(
+    mbr_trial *trial, mbr_subject *subject, uint64_t most_bytes, uint64_t parts);
 
 /* Closes an instance; its tables are used up with MBR_OK. */
 mbr_status mbr_subject_close(mbr_trial *trial, mbr_subject *subject);

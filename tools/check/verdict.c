@@ -11,7 +11,7 @@ const char *mbr_verdict_word(mbr_verdict verdict)
 const char *mbr_skip_word(mbr_skip skip)
 {
     static const char *const words[MBR_SKIP_COUNT] = {
-        "none", "not-offered", "fact", "blocked", "needs", "system"};
+        "none", "not-offered", "fact", "blocked", "needs", "system", "no-mechanism"};
     return skip < MBR_SKIP_COUNT ? words[skip] : "none";
 }
 

@@ -25,11 +25,12 @@ typedef enum mbr_verdict {
  * itself; with any other the run is incomplete. */
 typedef enum mbr_skip {
     MBR_SKIP_NONE,
-    MBR_SKIP_NOT_OFFERED, /* declared: the capability is absent */
-    MBR_SKIP_FACT,        /* declared: a fact or the note says that the rule does not apply */
-    MBR_SKIP_BLOCKED,     /* the stage was not reached; another check tells why */
-    MBR_SKIP_NEEDS,       /* a step on the way, which another check owns, failed */
-    MBR_SKIP_SYSTEM,      /* this system lacks what the check needs */
+    MBR_SKIP_NOT_OFFERED,  /* declared: the capability is absent */
+    MBR_SKIP_FACT,         /* declared: a fact or the note says that the rule does not apply */
+    MBR_SKIP_BLOCKED,      /* the stage was not reached; another check tells why */
+    MBR_SKIP_NEEDS,        /* a step on the way, which another check owns, failed */
+    MBR_SKIP_SYSTEM,       /* this system lacks what the check needs */
+    MBR_SKIP_NO_MECHANISM, /* --device names one past the last: the command line's mistake */
     MBR_SKIP_COUNT,
 } mbr_skip;
 
