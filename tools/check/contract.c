@@ -28,7 +28,8 @@ const mbr_rule mbr_rules[] = {
         "an impossible fact refuses the mechanism, a wrong one makes the plans fail"},
     {5,
         "The outcome of a slot that changes something says what happened: state, mapped, owned, "
-        "unmapped, released, residual bytes, content; `DONE` comes with `MBR_OK` alone",
+        "unmapped, released, residual bytes, content; a figure that the slot has no use for is 0; "
+        "`DONE` comes with `MBR_OK` alone",
         "the ledger is built from these figures", "the host",
         "the object is quarantined and stays charged, the violation is counted"},
     {6,
@@ -38,7 +39,8 @@ const mbr_rule mbr_rules[] = {
         "a request is refused that could have been served after an eviction, or tried for ever"},
     {7,
         "Outcomes are set on entry and again on success; success without a result does not exist; "
-        "size 0 is a caller's bug; sums that do not fit 64 bits are `MBR_OVERFLOW`",
+        "size 0 is a caller's bug, like all that no state of the mechanism could serve; sums that "
+        "do not fit 64 bits are `MBR_OVERFLOW`",
         "stale bytes of an earlier call would be taken for an answer", "the host",
         "contract broken: the object is withheld"},
     {8,
@@ -55,8 +57,8 @@ const mbr_rule mbr_rules[] = {
     {11, "A growable struct travels by pointer only, never inside another and never in an array",
         "its size is not the same on both sides", "the headers", "it does not compile"},
     {12,
-        "A callee reads min(struct_size, its own size), the rest counts as zero, and writes at "
-        "most struct_size",
+        "A callee reads the fields that lie wholly in min(struct_size, its own size), the rest "
+        "counts as zero, and writes at most struct_size",
         "an older caller's memory behind the struct is somebody else's", "nobody",
         "memory of the host is overwritten"},
     {13, "Sizes, offsets and digests are derived from the headers, never typed",
@@ -89,7 +91,8 @@ const mbr_rule mbr_rules[] = {
         "a binary that worked goes on working", "the project's own tests", "a change is refused"},
     {22,
         "Ids are the host's, rise and are never used again; unknown, released, foreign and doubled "
-        "ones are refused without side effect, and so are instances",
+        "ones are refused without side effect, and so are instances; each class of objects has "
+        "numbers of its own",
         "a free of somebody else's memory must not work by chance", "the host, by its own tables",
         "another tenant's memory is given away"},
     {23, "What was handed over with `MBR_OK` is released exactly once, also after a refusal",
