@@ -56,8 +56,10 @@ static mbr_status audit_authority_locked(mbr_authority *authority, const mbr_boo
     uint64_t least = mbr_min(mbr_min(authority->set_limit_bytes, authority->measured_limit_bytes),
         mbr_min(authority->exhausted_limit_bytes, MBR_BYTES_LIMIT));
     const char *of = authority->name;
-    mbr_status status = check(error, of, "claimed = credit + granted + charged",
-        mbr_claimed_locked(authority), slots.credit + books->granted + books->charged);
+    uint64_t waiting_bytes;
+    mbr_status status = check(error, of, "claimed = credit + held + granted + charged",
+        mbr_claimed_locked(authority),
+        slots.credit + authority->held_bytes + books->granted + books->charged);
     if (status == MBR_OK)
         status = check(error, of, "charged = sum over the holders", slots.charged, books->charged);
     if (status == MBR_OK)
@@ -65,6 +67,12 @@ static mbr_status audit_authority_locked(mbr_authority *authority, const mbr_boo
     if (status == MBR_OK)
         status = check(error, of, "holders = length of their list", authority->holder_count,
             books->holder_count);
+    if (status == MBR_OK)
+        status = check(error, of, "waiting tickets = length of their list",
+            atomic_load(&authority->waiting_count),
+            mbr_tickets_read_locked(authority, &waiting_bytes));
+    if (status == MBR_OK && authority->waiting == NULL)
+        status = check(error, of, "held = 0 where nobody waits", authority->held_bytes, 0);
     return status;
 }
 

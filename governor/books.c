@@ -1,5 +1,6 @@
 /* Responsible for booking: the hot path of grant, charge and refund, and what follows them. Never
- * decides that a claim is refused, never takes a lock by itself and never walks a list.
+ * decides that a claim is refused, never takes a lock by itself (but what is released is handed to
+ * those who wait for it) and never walks a list.
  *
  * A thread books in its own cell of the holder and its own slot of the authority, with plain loads
  * and stores, so that threads share no written cache line. The order inside each function keeps
@@ -120,12 +121,25 @@ static inline bool try_put_credit(const mbr_authority *authority, place here, ui
     return true;
 }
 
+/* Apart from `release`, whose usual way it would burden with registers. */
+static __attribute__((noinline)) void spill(mbr_authority *authority, place here, uint64_t bytes)
+{
+    mbr_credit_spill(authority, here.index, bytes);
+    mbr_tickets_wake(authority);
+}
+
 static inline void release(mbr_holder *holder, place here, uint64_t bytes)
 {
     if (has_allowance(holder))
         atomic_fetch_sub_explicit(&holder->leased_bytes, bytes, memory_order_release);
     if (!try_put_credit(holder->authority, here, bytes))
-        mbr_credit_spill(holder->authority, here.index, bytes);
+        spill(holder->authority, here, bytes);
+}
+
+static inline void book_grant(place here, uint64_t bytes)
+{
+    add(here, &here.cell->granted_total, bytes);
+    add(here, &here.slot->grant_count, 1);
 }
 
 mbr_status mbr_grant(mbr_holder *holder, uint64_t bytes, mbr_refusal *refusal)
@@ -140,9 +154,13 @@ mbr_status mbr_grant(mbr_holder *holder, uint64_t bytes, mbr_refusal *refusal)
         if (status != MBR_OK)
             return status;
     }
-    add(here, &here.cell->granted_total, bytes);
-    add(here, &here.slot->grant_count, 1);
+    book_grant(here, bytes);
     return MBR_OK;
+}
+
+void mbr_book_grant(mbr_holder *holder, uint64_t bytes)
+{
+    book_grant(place_of(holder), bytes);
 }
 
 void mbr_grant_return(mbr_holder *holder, uint64_t bytes)
@@ -177,8 +195,10 @@ static void transfer(mbr_holder *from, mbr_holder *to, uint64_t bytes)
     add(there, &there.cell->moved, bytes);
     add_charged_to_holder(from, here, UINT64_C(0) - bytes);
     subtract(here, &here.cell->moved, bytes);
-    if (has_allowance(from))
-        atomic_fetch_sub_explicit(&from->leased_bytes, bytes, memory_order_release);
+    if (has_allowance(from)) {
+        atomic_fetch_sub(&from->leased_bytes, bytes);
+        mbr_tickets_wake(from->authority); /* one of `from` may wait for its allowance */
+    }
 }
 
 void mbr_transfer(mbr_holder *from, mbr_holder *to, uint64_t bytes)

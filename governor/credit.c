@@ -132,6 +132,14 @@ int64_t mbr_room_read(const mbr_authority *authority)
     return atomic_load_explicit(&authority->room_bytes, memory_order_relaxed);
 }
 
+uint64_t mbr_room_take_all(mbr_authority *authority)
+{
+    int64_t seen = atomic_load(&authority->room_bytes);
+    while (seen > 0 && !atomic_compare_exchange_weak(&authority->room_bytes, &seen, 0)) {
+    }
+    return seen > 0 ? (uint64_t)seen : 0;
+}
+
 bool mbr_room_take(mbr_authority *authority, uint64_t bytes, int64_t *seen_bytes)
 {
     *seen_bytes = mbr_room_read(authority);
@@ -145,7 +153,8 @@ bool mbr_room_take(mbr_authority *authority, uint64_t bytes, int64_t *seen_bytes
 
 void mbr_room_put(mbr_authority *authority, uint64_t bytes)
 {
-    atomic_fetch_add_explicit(&authority->room_bytes, (int64_t)bytes, memory_order_release);
+    /* Sequentially consistent for mbr_tickets_wake, which follows. */
+    atomic_fetch_add(&authority->room_bytes, (int64_t)bytes);
 }
 
 /* Past the limit no credit may be granted from either. */
@@ -182,9 +191,11 @@ void mbr_authority_collect_credit(mbr_authority *authority)
 }
 
 /* Whether a slot may take `filling` bytes, at most a few of its caps, and the opening share stays
- * free. */
+ * free. Never while somebody waits: what is released then has to be seen. */
 static bool room_is_ample(const mbr_authority *authority, uint64_t filling)
 {
+    if (atomic_load_explicit(&authority->waiting_count, memory_order_relaxed) != 0)
+        return false;
     uint64_t limit = atomic_load_explicit(&authority->limit_bytes, memory_order_relaxed);
     return mbr_room_read(authority) >= (int64_t)(filling + limit / OPENING_SHARE);
 }

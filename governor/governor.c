@@ -25,6 +25,7 @@ mbr_status mbr_governor_create(
     made->heap = *heap;
     made->clock = own_clock ? *options->clock : mbr_clock_monotonic;
     mbr_lock_init(&made->lock, MBR_RANK_GOVERNOR);
+    mbr_condition_init(&made->asked);
     *governor = made;
     return MBR_OK;
 }
@@ -43,6 +44,7 @@ mbr_status mbr_governor_destroy(mbr_governor *governor, mbr_error *error)
         return mbr_fail(error, MBR_IN_USE,
             "the governor still has %u authorities, the first is '%s'; destroy them first", count,
             first);
+    mbr_condition_finish(&governor->asked);
     mbr_lock_finish(&governor->lock);
     mbr_heap heap = governor->heap;
     mbr_heap_release(&heap, governor);

@@ -35,12 +35,14 @@
 
 #include "abi/base/seam.h"
 #include "membrane/budget.h"
+#include "membrane/pressure.h"
 
 #include <stdbool.h>
 
 #define MBR_AUTHORITY_LIMIT_COUNT 64     /* authorities of one governor */
 #define MBR_HOLDER_LIMIT_COUNT 1024      /* holders of one authority */
 #define MBR_PROBE_INTERVAL_NS 1000000000 /* the measured limit is sampled at most this often */
+#define MBR_PRESSED_LIMIT_COUNT 256      /* holders of one authority that can be asked */
 
 typedef struct mbr_governor mbr_governor;
 typedef struct mbr_authority mbr_authority;
@@ -98,6 +100,14 @@ uint64_t mbr_authority_id(const mbr_authority *authority);
 mbr_status mbr_authority_set_limit(
     mbr_authority *authority, uint64_t limit_bytes, uint64_t *over_bytes, mbr_error *error);
 
+/* Lowers or raises the limit in two phases: new claims pause at the new limit, the holders are
+ * asked for what is claimed above it, and then the new limit stands or, with MBR_LIMIT_RESTORE, the
+ * old one. Calls the holders' callbacks, so the caller holds no lock. MBR_OK with *answer filled,
+ * whatever its kind; MBR_INVALID_ARGUMENT, MBR_OUT_OF_RANGE as of set_limit, MBR_UNSUPPORTED: an
+ * unknown flag. */
+mbr_status mbr_authority_change_limit(mbr_authority *authority, const mbr_limit_change *change,
+    mbr_limit_answer *answer, mbr_error *error);
+
 /* Samples the probe if the last sample is old enough, or at once if `now`. The probe is called with
  * no lock held, so the caller holds none. The measured limit becomes charged + free - margin; a
  * probe that does not answer leaves the last one. Ends what note_exhausted began, also without a
@@ -130,12 +140,20 @@ typedef struct mbr_holder_options {
     const char *name;         /* at most 47 bytes */
     uint32_t role;            /* MBR_ROLE_… */
     uint64_t allowance_bytes; /* MBR_NO_ALLOWANCE: bounded by the authority alone */
+    /* With an allowance: it is a share that others do not press, not a bound. What is leased past
+     * it is borrowed, first of what other holders leave of their allowances, then of what no
+     * allowance covers, and is asked back first. */
+    bool borrows;
+    mbr_pressure_callbacks pressed; /* both NULL: it is never asked */
 } mbr_holder_options;
 
-/* MBR_INVALID_ARGUMENT: name or role; MBR_OUT_OF_DESCRIPTORS: too many; MBR_OUT_OF_HOST_MEMORY. */
+/* MBR_INVALID_ARGUMENT: name, role, one callback without the other, or borrowing without an
+ * allowance; MBR_OUT_OF_DESCRIPTORS: too many, or too many with callbacks; MBR_OUT_OF_HOST_MEMORY.
+ */
 mbr_status mbr_holder_create(mbr_authority *authority, const mbr_holder_options *options,
     mbr_holder **holder, mbr_error *error);
-/* MBR_IN_USE with figures while anything is granted, charged or mapped. */
+/* MBR_IN_USE with figures while anything is granted, charged or mapped, or a ticket of it exists.
+ * Waits until no callback of the holder runs; MBR_BUSY from inside one. */
 mbr_status mbr_holder_destroy(mbr_holder *holder, mbr_error *error);
 /* Whether a destroy would be accepted now; its refusal. */
 mbr_status mbr_holder_check_idle(const mbr_holder *holder, mbr_error *error);
@@ -167,6 +185,17 @@ void mbr_transfer(mbr_holder *from, mbr_holder *to, uint64_t bytes);
 /* The same, but refused with MBR_OVER_BUDGET (MBR_REFUSED_ALLOWANCE) where it would pass the
  * receiver's allowance; a refusal changes no byte figure and is counted. */
 mbr_status mbr_try_transfer(mbr_holder *from, mbr_holder *to, uint64_t bytes, mbr_refusal *refusal);
+/* Several grants, each of another authority, or none: in ascending order of authorities, tried
+ * only. MBR_OVER_BUDGET: *refused_index says which one was refused, and the others were given back.
+ * MBR_INVALID_ARGUMENT: two of one authority, or more than MBR_AUTHORITY_LIMIT_COUNT. */
+typedef struct mbr_claim {
+    mbr_holder *holder;
+    uint64_t bytes;
+} mbr_claim;
+
+mbr_status mbr_grant_all(
+    const mbr_claim *claims, uint32_t count, uint32_t *refused_index, mbr_refusal *refusal);
+
 /* -> charged, without a grant and even past the limit: bytes that the device gave already. What
  * all claims together may not pass is 2^63 - 1: no device gave that, the host checks numbers first.
  */

@@ -15,6 +15,12 @@ static mbr_status check_options(const mbr_holder_options *options, mbr_error *er
         return mbr_fail(error, MBR_INVALID_ARGUMENT,
             "role %u of holder '%s' is unknown; roles are 0 to %d", options->role, options->name,
             MBR_ROLE_COUNT - 1);
+    if ((options->pressed.ask == NULL) != (options->pressed.give == NULL))
+        return mbr_fail(error, MBR_INVALID_ARGUMENT,
+            "holder '%s' can be asked only with both callbacks, ask and give", options->name);
+    if (options->borrows && options->allowance_bytes == MBR_NO_ALLOWANCE)
+        return mbr_fail(error, MBR_INVALID_ARGUMENT,
+            "holder '%s' has no allowance, so there is nothing to borrow beyond", options->name);
     return MBR_OK;
 }
 
@@ -25,6 +31,8 @@ static void init_holder(
     holder->block = block;
     holder->allowance_bytes = options->allowance_bytes;
     holder->role = options->role;
+    holder->borrows = options->borrows;
+    holder->pressed = options->pressed;
     strcpy(holder->name, options->name);
     holder->release.at_ns = mbr_clock_now(&authority->governor->clock);
 }
@@ -34,8 +42,11 @@ static bool try_publish(mbr_authority *authority, mbr_holder *holder)
 {
     mbr_governor *governor = authority->governor;
     mbr_lock_take(&governor->lock);
-    bool fits = authority->holder_count < MBR_HOLDER_LIMIT_COUNT;
+    bool pressed = holder->pressed.ask != NULL;
+    bool fits = authority->holder_count < MBR_HOLDER_LIMIT_COUNT &&
+        (!pressed || authority->pressed_count < MBR_PRESSED_LIMIT_COUNT);
     if (fits) {
+        authority->pressed_count += pressed;
         holder->id = ++governor->last_id;
         authority->holder_count++;
         DL_APPEND(authority->holders, holder);
@@ -60,8 +71,9 @@ mbr_status mbr_holder_create(mbr_authority *authority, const mbr_holder_options 
     if (!try_publish(authority, made)) {
         mbr_heap_release(&authority->governor->heap, block);
         return mbr_fail(error, MBR_OUT_OF_DESCRIPTORS,
-            "authority '%s' has %d holders, the most it can have; destroy one", authority->name,
-            MBR_HOLDER_LIMIT_COUNT);
+            "authority '%s' has as many holders as it can: %d, of which %d with callbacks; destroy "
+            "one",
+            authority->name, MBR_HOLDER_LIMIT_COUNT, MBR_PRESSED_LIMIT_COUNT);
     }
     *holder = made;
     return MBR_OK;
@@ -77,10 +89,28 @@ static mbr_status refuse_sums(const mbr_holder *holder, const mbr_sums *sums, mb
         holder->name, (int64_t)sums->granted, (int64_t)sums->charged, (int64_t)sums->mapped);
 }
 
+static mbr_status check_idle(const mbr_holder *holder, const mbr_sums *sums, mbr_error *error)
+{
+    mbr_status status = refuse_sums(holder, sums, error);
+    uint32_t tickets = atomic_load_explicit(&holder->ticket_count, memory_order_acquire);
+    if (status == MBR_OK && tickets != 0)
+        status = mbr_fail(error, MBR_IN_USE, "holder '%s' still has %u tickets; destroy them first",
+            holder->name, tickets);
+    return status;
+}
+
 mbr_status mbr_holder_check_idle(const mbr_holder *holder, mbr_error *error)
 {
     mbr_sums sums = mbr_sums_read(holder);
-    return refuse_sums(holder, &sums, error);
+    return check_idle(holder, &sums, error);
+}
+
+/* Another thread may ask the holder at this moment. */
+static void await_asked_locked(mbr_governor *governor, const mbr_holder *holder)
+    MBR_REQUIRES(&governor->lock)
+{
+    while (holder->being_asked)
+        mbr_condition_wait(&governor->asked, &governor->lock, UINT64_MAX);
 }
 
 mbr_status mbr_holder_destroy(mbr_holder *holder, mbr_error *error)
@@ -89,10 +119,15 @@ mbr_status mbr_holder_destroy(mbr_holder *holder, mbr_error *error)
         return MBR_OK;
     mbr_authority *authority = holder->authority;
     mbr_governor *governor = authority->governor;
+    if (mbr_is_pressing())
+        return mbr_fail(error, MBR_BUSY,
+            "holder '%s' is being asked for bytes; destroy it after the callback", holder->name);
     mbr_lock_take(&governor->lock);
+    await_asked_locked(governor, holder);
     mbr_sums sums = mbr_sums_read(holder);
-    mbr_status status = refuse_sums(holder, &sums, error);
+    mbr_status status = check_idle(holder, &sums, error);
     if (status == MBR_OK) {
+        authority->pressed_count -= holder->pressed.ask != NULL;
         authority->retired_refunded_bytes += sums.refunded_total;
         authority->holder_count--;
         DL_DELETE(authority->holders, holder);

@@ -14,7 +14,9 @@
 #include "abi/base/growable.h"
 #include "abi/base/line.h"
 #include "abi/base/lock.h"
+#include "governor/arbiter.h"
 #include "governor/governor.h"
+#include "governor/ticket.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -83,7 +85,11 @@ struct mbr_holder {
     void *block;
     mbr_holder *prev, *next; /* in order of creation; governor->lock */
     uint32_t role;
+    bool borrows;
     char name[MBR_NAME_BYTES];
+    mbr_pressure_callbacks pressed; /* ask NULL: never asked */
+    bool being_asked;               /* governor->lock: one thread at a time, and it stays alive */
+    _Atomic uint32_t ticket_count;  /* that exist */
 
     _Alignas(MBR_LINE_BYTES) mbr_total charged;
     _Atomic uint64_t leased_bytes; /* granted + charged; kept for a holder with an allowance only */
@@ -115,8 +121,21 @@ struct mbr_authority {
     _Atomic uint64_t refusal_count;
     _Atomic uint64_t violation_count;
 
-    mbr_holder *holders; /* governor->lock, like the next three */
+    /* ticket.c's; under `lock` unless they are atomic */
+    mbr_ticket *waiting, *due; /* in the arbiter's order; whose owners are to be told */
+    _Atomic uint32_t waiting_count;
+    _Atomic uint32_t due_count;
+    uint64_t held_bytes; /* claimed by nobody: kept for a ticket */
+    uint64_t ticket_number;
+    _Atomic uint64_t generation;
+    mbr_arbiter_ticket view[MBR_TICKET_LIMIT_COUNT];
+
+    bool limit_is_changing; /* lock; change.c's */
+    uint64_t set_revision;  /* lock */
+
+    mbr_holder *holders; /* governor->lock, like the next four */
     uint32_t holder_count;
+    uint32_t pressed_count;          /* holders that can be asked */
     uint64_t retired_refunded_bytes; /* of holders that are gone */
     mbr_rate release;
     mbr_authority *prev, *next;                 /* governor->lock */
@@ -134,7 +153,8 @@ struct mbr_authority {
 struct mbr_governor {
     mbr_heap heap;
     mbr_clock clock;
-    mbr_lock lock; /* the lists of authorities and holders, and the rates of release */
+    mbr_lock lock;       /* the lists of authorities and holders, and the rates of release */
+    mbr_condition asked; /* a holder is not being asked any more */
     mbr_authority *authorities;
     uint32_t authority_count;
     uint64_t last_id; /* of authorities and holders; never used again */
@@ -164,6 +184,8 @@ uint64_t mbr_credit_cap(uint64_t limit_bytes);
 /* The room itself: exact, no lock, shared by all threads. A take answers the room that it saw, the
  * one it was decided by. */
 int64_t mbr_room_read(const mbr_authority *authority);
+/* All of it, if it is above 0. */
+uint64_t mbr_room_take_all(mbr_authority *authority);
 bool mbr_room_take(mbr_authority *authority, uint64_t bytes, int64_t *seen_bytes);
 void mbr_room_put(mbr_authority *authority, uint64_t bytes);
 void mbr_room_take_past_limit(mbr_authority *authority, uint64_t bytes);
@@ -175,10 +197,42 @@ void mbr_credit_spill(mbr_authority *authority, uint32_t slot_index, uint64_t by
 /* Closes every slot: all credit is room again. */
 void mbr_credit_collect_locked(mbr_authority *authority) MBR_REQUIRES(&authority->lock);
 
+/* ---- books.c */
+/* Books bytes that were claimed for the holder by another thread as granted to it. */
+void mbr_book_grant(mbr_holder *holder, uint64_t bytes);
+
+/* ---- ticket.c */
+uint32_t mbr_tickets_read_locked(const mbr_authority *authority, uint64_t *bytes)
+    MBR_REQUIRES(&authority->lock);
+/* Of those that wait and whose deadline is later. */
+uint64_t mbr_tickets_bytes_beyond(mbr_authority *authority, uint64_t deadline_ns);
+/* Arbitrates: who waits gets what is free. Tells nobody; no callback runs. */
+void mbr_tickets_settle(mbr_authority *authority);
+void mbr_tickets_settle_locked(mbr_authority *authority) MBR_REQUIRES(&authority->lock);
+
+/* What was released may be somebody's who waits. The order of this load behind the release and of
+ * the count's rise before the first look at the room, both sequentially consistent, is what makes
+ * that no ticket sleeps over free bytes. */
+static inline void mbr_tickets_wake(mbr_authority *authority)
+{
+    if (__builtin_expect(atomic_load(&authority->waiting_count) != 0, 0))
+        mbr_tickets_settle(authority);
+}
+
+/* ---- pressure.c */
+/* Asks the holders for what is missing and has them give it, if together they offer enough. Calls
+ * out. The bytes by which their leases fell. */
+uint64_t mbr_press(mbr_authority *authority, const mbr_pressure *pressure);
+/* Whether this thread runs inside a callback of a holder. */
+bool mbr_is_pressing(void);
+
 /* ---- limit.c */
 uint64_t mbr_claimed_locked(const mbr_authority *authority) MBR_REQUIRES(&authority->lock);
 /* The least of the three limits comes into force. */
 void mbr_limit_apply_locked(mbr_authority *authority) MBR_REQUIRES(&authority->lock);
+mbr_status mbr_limit_check(const mbr_authority *authority, uint64_t limit_bytes, mbr_error *error);
+void mbr_limit_set_locked(mbr_authority *authority, uint64_t limit_bytes)
+    MBR_REQUIRES(&authority->lock);
 
 /* ---- snapshot.c */
 /* One holder's cells summed, modulo 2^64. charged is off by no more than the pending parts are
@@ -192,7 +246,8 @@ typedef struct mbr_sums {
 /* An authority's holders summed, modulo 2^64, and their marks. */
 typedef struct mbr_books {
     uint64_t granted, charged, mapped, refunded_total;
-    uint64_t cached; /* of charged: of holders of the role cache */
+    uint64_t cached;                       /* of charged: of holders of the role cache */
+    uint64_t allowances, unused, borrowed; /* of holders with an allowance; 2^64 - 1: or more */
     uint64_t quarantined;
     uint64_t retained;
     uint32_t holder_count;
@@ -212,6 +267,16 @@ void mbr_books_read_locked(const mbr_authority *authority, mbr_books *books)
 void mbr_total_raise(mbr_total *total, uint64_t bytes);
 
 /* ---- refusal.c */
+/* What the holder may still lease, and what of that within its allowance; 0 of none. */
+uint64_t mbr_lease_left(const mbr_holder *holder, uint64_t *own_bytes);
+/* What a holder that borrows has leased past its allowance. */
+uint64_t mbr_borrowed(const mbr_holder *holder);
+/* The refusals of tickets: MBR_OVER_BUDGET for what no release can change, else MBR_OK; and that
+ * too many wait. `refusal` may be NULL. */
+mbr_status mbr_refuse_for_ever(mbr_holder *holder, uint64_t bytes, mbr_refusal *refusal);
+void mbr_refuse_queue(mbr_holder *holder, uint64_t bytes, mbr_refusal *refusal);
+/* And of an admission: not now. */
+void mbr_refuse_now(mbr_holder *holder, uint64_t bytes, mbr_refusal *refusal);
 /* The last word, under the lock and with all credit taken back: claims the bytes, or counts the
  * refusal and fills *refusal (may be NULL). A holder with an allowance always claims here. */
 mbr_status mbr_claim_or_refuse(mbr_holder *holder, uint64_t bytes, mbr_refusal *refusal);

@@ -27,12 +27,11 @@ void mbr_limit_apply_locked(mbr_authority *authority)
     atomic_fetch_add_explicit(
         &authority->room_bytes, (int64_t)least - (int64_t)old, memory_order_release);
     authority->revision++;
+    mbr_tickets_settle_locked(authority);
 }
 
-mbr_status mbr_authority_set_limit(
-    mbr_authority *authority, uint64_t limit_bytes, uint64_t *over_bytes, mbr_error *error)
+mbr_status mbr_limit_check(const mbr_authority *authority, uint64_t limit_bytes, mbr_error *error)
 {
-    *over_bytes = 0;
     if (limit_bytes == UINT64_MAX && authority->probe.free_bytes == NULL)
         return mbr_fail(error, MBR_INVALID_ARGUMENT,
             "authority '%s' measures nothing, so it needs a limit", authority->name);
@@ -41,11 +40,28 @@ mbr_status mbr_authority_set_limit(
             "limit %" PRIu64 " of authority '%s' is above %" PRIu64
             "; UINT64_MAX means only the measured one",
             limit_bytes, authority->name, MBR_BYTES_LIMIT);
-    mbr_lock_take(&authority->lock);
+    return MBR_OK;
+}
+
+void mbr_limit_set_locked(mbr_authority *authority, uint64_t limit_bytes)
+{
     authority->set_limit_bytes = limit_bytes;
+    authority->set_revision++;
     authority->exhausted_limit_bytes =
         UINT64_MAX; /* whoever sets it knows better, or learns anew */
     mbr_limit_apply_locked(authority);
+    mbr_tickets_settle_locked(authority); /* some may be refused by the set limit alone */
+}
+
+mbr_status mbr_authority_set_limit(
+    mbr_authority *authority, uint64_t limit_bytes, uint64_t *over_bytes, mbr_error *error)
+{
+    *over_bytes = 0;
+    mbr_status status = mbr_limit_check(authority, limit_bytes, error);
+    if (status != MBR_OK)
+        return status;
+    mbr_lock_take(&authority->lock);
+    mbr_limit_set_locked(authority, limit_bytes);
     int64_t room = mbr_room_read(authority);
     mbr_lock_drop(&authority->lock);
     *over_bytes = room < 0 ? (uint64_t)-room : 0;

@@ -17,13 +17,27 @@ typedef struct decision {
     uint64_t device_free_bytes;
 } decision;
 
+uint64_t mbr_lease_left(const mbr_holder *holder, uint64_t *own_bytes)
+{
+    *own_bytes = 0;
+    if (holder->allowance_bytes == MBR_NO_ALLOWANCE)
+        return UINT64_MAX;
+    uint64_t leased = atomic_load(&holder->leased_bytes);
+    *own_bytes = holder->allowance_bytes - mbr_min(holder->allowance_bytes, leased);
+    return holder->borrows ? UINT64_MAX : *own_bytes;
+}
+
+uint64_t mbr_borrowed(const mbr_holder *holder)
+{
+    uint64_t leased = atomic_load_explicit(&holder->leased_bytes, memory_order_relaxed);
+    return holder->borrows ? leased - mbr_min(leased, holder->allowance_bytes) : 0;
+}
+
 /* What the holder's allowance leaves, whatever its authority has. */
 static uint64_t allowance_left(const mbr_holder *holder)
 {
-    if (holder->allowance_bytes == MBR_NO_ALLOWANCE)
-        return UINT64_MAX;
-    uint64_t leased = atomic_load_explicit(&holder->leased_bytes, memory_order_acquire);
-    return leased < holder->allowance_bytes ? holder->allowance_bytes - leased : 0;
+    uint64_t own;
+    return mbr_lease_left(holder, &own);
 }
 
 /* Two tries, one before the credit of all threads is taken back and one after: with all slots
@@ -117,13 +131,19 @@ static uint64_t advise_locked(mbr_authority *authority, mbr_holder *holder, cons
     uint64_t refunded) MBR_REQUIRES(&authority->governor->lock)
 {
     uint64_t now = mbr_clock_now(&authority->governor->clock);
-    uint64_t missing = full->asked_bytes - full->available_bytes;
+    uint64_t missing = full->asked_bytes - mbr_min(full->asked_bytes, full->available_bytes);
     update_rate(&authority->release, now, refunded + authority->retired_refunded_bytes);
     update_rate(&holder->release, now, mbr_sums_read(holder).refunded_total);
     if (full->reason == MBR_REFUSED_CAPACITY)
         return MBR_UNKNOWN_BYTES;
-    bool own = full->reason == MBR_REFUSED_ALLOWANCE;
-    return retry_after(own ? &holder->release : &authority->release, missing);
+    if (full->reason == MBR_REFUSED_ALLOWANCE)
+        return retry_after(&holder->release, missing);
+    uint64_t alone = retry_after(&authority->release, missing);
+    if (alone == MBR_UNKNOWN_BYTES)
+        return alone;
+    /* Those that wait already and have not given up by then come first. */
+    uint64_t ahead = mbr_tickets_bytes_beyond(authority, now + alone);
+    return retry_after(&authority->release, missing + mbr_min(ahead, MBR_BYTES_LIMIT));
 }
 
 static void fill_refusal(mbr_holder *holder, const decision *made, mbr_refusal *full)
@@ -162,6 +182,50 @@ mbr_status mbr_claim_or_refuse(mbr_holder *holder, uint64_t bytes, mbr_refusal *
 {
     decision made = decide_claim(holder, bytes);
     return answer(holder, bytes, &made, refusal);
+}
+
+/* What stood when nothing was claimed: for refusals that no claim led to. */
+static decision decide_nothing(mbr_holder *holder, uint32_t reason)
+{
+    mbr_authority *authority = holder->authority;
+    decision made = {.reason = reason};
+    mbr_lock_take(&authority->lock);
+    mbr_credit_collect_locked(authority);
+    int64_t room = mbr_room_read(authority);
+    made.limit_bytes = atomic_load_explicit(&authority->limit_bytes, memory_order_relaxed);
+    made.available_bytes = mbr_min(allowance_left(holder), room < 0 ? 0 : (uint64_t)room);
+    made.device_free_bytes = authority->device_free_bytes;
+    mbr_lock_drop(&authority->lock);
+    return made;
+}
+
+mbr_status mbr_refuse_for_ever(mbr_holder *holder, uint64_t bytes, mbr_refusal *refusal)
+{
+    mbr_authority *authority = holder->authority;
+    mbr_lock_take(&authority->lock);
+    uint64_t set = mbr_min(authority->set_limit_bytes, MBR_BYTES_LIMIT);
+    mbr_lock_drop(&authority->lock);
+    uint32_t reason = 0;
+    if (bytes > set)
+        reason = MBR_REFUSED_CAPACITY;
+    else if (bytes > holder->allowance_bytes && !holder->borrows)
+        reason = MBR_REFUSED_ALLOWANCE;
+    if (reason == 0)
+        return MBR_OK;
+    decision made = decide_nothing(holder, reason);
+    return answer(holder, bytes, &made, refusal);
+}
+
+void mbr_refuse_queue(mbr_holder *holder, uint64_t bytes, mbr_refusal *refusal)
+{
+    decision made = decide_nothing(holder, MBR_REFUSED_QUEUE);
+    answer(holder, bytes, &made, refusal);
+}
+
+void mbr_refuse_now(mbr_holder *holder, uint64_t bytes, mbr_refusal *refusal)
+{
+    decision made = decide_nothing(holder, MBR_REFUSED_LIMIT);
+    answer(holder, bytes, &made, refusal);
 }
 
 mbr_status mbr_lease_or_refuse(mbr_holder *holder, uint64_t bytes, mbr_refusal *refusal)

@@ -72,6 +72,25 @@ uint64_t mbr_sum_shown(uint64_t sum)
     return (int64_t)sum < 0 ? 0 : sum;
 }
 
+static uint64_t add_capped(uint64_t a, uint64_t b)
+{
+    uint64_t sum = UINT64_MAX;
+    mbr_add(a, b, &sum);
+    return sum;
+}
+
+/* Allowances that no addition can make wrap: what is lent is never more than what is borrowed. */
+static void add_share(mbr_books *books, const mbr_holder *holder)
+{
+    if (holder->allowance_bytes == MBR_NO_ALLOWANCE)
+        return;
+    uint64_t own;
+    mbr_lease_left(holder, &own);
+    books->unused = add_capped(books->unused, own);
+    books->allowances = add_capped(books->allowances, holder->allowance_bytes);
+    books->borrowed += mbr_borrowed(holder);
+}
+
 void mbr_books_read_locked(const mbr_authority *authority, mbr_books *books)
 {
     memset(books, 0, sizeof(*books));
@@ -87,6 +106,7 @@ void mbr_books_read_locked(const mbr_authority *authority, mbr_books *books)
         books->retained += load(&holder->retained_bytes);
         if (holder->role == MBR_ROLE_CACHE)
             books->cached += sums.charged;
+        add_share(books, holder);
         books->holder_count++;
     }
 }
@@ -107,6 +127,9 @@ static void fill_limits(mbr_authority *authority, mbr_authority_figures *full)
     full->set_limit_bytes = authority->set_limit_bytes;
     full->claimed_bytes = mbr_claimed_locked(authority);
     full->revision = authority->revision;
+    full->set_revision = authority->set_revision;
+    full->held_bytes = authority->held_bytes;
+    full->waiting_count = mbr_tickets_read_locked(authority, &full->waiting_bytes);
     mbr_lock_drop(&authority->lock);
     if (full->claimed_bytes > full->limit_bytes)
         full->over_bytes = full->claimed_bytes - full->limit_bytes;
@@ -132,6 +155,8 @@ void mbr_authority_figures_read(mbr_authority *authority, mbr_authority_figures 
     full.mapped_bytes = mbr_sum_shown(books.mapped);
     full.quarantined_bytes = books.quarantined;
     full.retained_bytes = books.retained;
+    full.lent_bytes = mbr_min(books.borrowed, books.unused); /* of others' shares first */
+    full.unassigned_bytes = full.limit_bytes - mbr_min(full.limit_bytes, books.allowances);
     full.peak_charged_bytes =
         read_peak(&authority->charged, slots.highest_charged, full.charged_bytes);
     full.grant_count = slots.grant_count;
@@ -156,6 +181,7 @@ static void fill_holder(mbr_holder *holder, uint64_t claimed, mbr_holder_figures
         full.oversubscribed_bytes = full.charged_bytes - holder->allowance_bytes;
     full.quarantined_bytes = load(&holder->quarantined_bytes);
     full.retained_bytes = load(&holder->retained_bytes);
+    full.borrowed_bytes = mbr_borrowed(holder);
     full.peak_charged_bytes = read_peak(&holder->charged, sums.highest_charged, full.charged_bytes);
     mbr_growable_give(figures, &full, sizeof(full));
 }

@@ -20,6 +20,7 @@ typedef enum mbr_lock_rank {
     MBR_RANK_SLAB,        /* central slab lists of one binding */
     MBR_RANK_TABLE,       /* growth of an object table */
     MBR_RANK_ADDRESSES,   /* which addresses mechanisms have handed out */
+    MBR_RANK_ADMISSION,   /* members of one admission */
     MBR_RANK_GOVERNOR,    /* list of authorities and holders */
     MBR_RANK_AUTHORITY,   /* slow path of one authority */
     MBR_RANK_STREAM,      /* one worker's FIFO */

@@ -33,6 +33,7 @@ extern "C" {
 #define MBR_REFUSED_ALLOWANCE 2 /* the holder's own allowance */
 #define MBR_REFUSED_CAPACITY 3  /* more than the limit even if nothing else were charged: never */
 #define MBR_REFUSED_MEASURED 4  /* the machine's or device's free memory, below the limit */
+#define MBR_REFUSED_QUEUE 5     /* too many wait already; nothing is wrong with the bytes */
 
 typedef struct mbr_refusal {
     uint32_t struct_size;
@@ -63,6 +64,7 @@ typedef struct mbr_holder_figures {
     uint64_t quarantined_bytes;    /* of charged: nobody knows their state */
     uint64_t retained_bytes;       /* of charged: kept because a teardown could not be made safe */
     uint64_t peak_charged_bytes;   /* exact for one thread, else within 1/64 of the limit */
+    uint64_t borrowed_bytes;       /* leased past the allowance by a holder that borrows */
 } mbr_holder_figures;
 
 /* One authority's figures. */
@@ -87,7 +89,12 @@ typedef struct mbr_authority_figures {
     uint64_t violation_count; /* numbers of a plugin that were clamped or refused */
     uint64_t revision;        /* rises with each change of the limit */
     uint32_t holder_count;
-    uint32_t reserved_0;
+    uint32_t waiting_count; /* tickets */
+    uint64_t waiting_bytes;
+    uint64_t held_bytes;       /* of claimed: kept for a ticket that others must not overtake */
+    uint64_t lent_bytes;       /* of allowances: leased by others that borrow */
+    uint64_t unassigned_bytes; /* of the limit: no allowance covers it; 0 where they exceed it */
+    uint64_t set_revision;     /* rises each time the limit is set */
 } mbr_authority_figures;
 
 #ifdef __cplusplus

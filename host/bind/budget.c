@@ -158,7 +158,8 @@ mbr_status mbr_manager_create_holder(mbr_manager *manager, const mbr_holder_requ
         "the authority is being destroyed", error);
     if (status != MBR_OK)
         goto drop_handle;
-    mbr_holder_options options = {request->name, request->role, request->allowance_bytes};
+    mbr_holder_options options = {
+        .name = request->name, .role = request->role, .allowance_bytes = request->allowance_bytes};
     status = mbr_holder_create(authority->authority, &options, &record->holder, error);
     if (status != MBR_OK)
         goto uncount;

@@ -35,7 +35,7 @@ uint64_t RoundUp(uint64_t value, uint64_t unit)
 /* ---- The backing */
 mbr_backing::mbr_backing(mbr_authority *authority)
 {
-    mbr_holder_options options = {"spans", MBR_ROLE_CACHE, MBR_NO_ALLOWANCE};
+    mbr_holder_options options = {"spans", MBR_ROLE_CACHE, MBR_NO_ALLOWANCE, false, {}};
     Require(mbr_holder_create(authority, &options, &cache, nullptr) == MBR_OK, "no cache holder");
     port.mechanism.host_accessible = true;
 }

@@ -127,7 +127,7 @@ TEST(Arena, Alloc_BadRequests_AreRefusedByName)
     mbr_authority_options options = {"other", MBR_TIER_HOST, kGiB, nullptr, 0};
     mbr_authority *authority = nullptr;
     ASSERT_EQ(mbr_authority_create(world.governor, &options, &authority, nullptr), MBR_OK);
-    mbr_holder_options holder_options = {"stranger", MBR_ROLE_KV, MBR_NO_ALLOWANCE};
+    mbr_holder_options holder_options = {"stranger", MBR_ROLE_KV, MBR_NO_ALLOWANCE, false, {}};
     mbr_holder *stranger = nullptr;
     ASSERT_EQ(mbr_holder_create(authority, &holder_options, &stranger, nullptr), MBR_OK);
     Request request{100};

@@ -48,7 +48,7 @@ struct World {
         mbr_authority_options authority_options = {
             "pool", MBR_TIER_HOST, UINT64_C(1) << 50, nullptr, 0};
         mbr_authority_create(governor, &authority_options, &authority, nullptr);
-        mbr_holder_options holder_options = {"kv", MBR_ROLE_KV, MBR_NO_ALLOWANCE};
+        mbr_holder_options holder_options = {"kv", MBR_ROLE_KV, MBR_NO_ALLOWANCE, false, {}};
         mbr_holder_create(authority, &holder_options, &holder, nullptr);
         backing = new mbr_backing(authority);
         mbr_alloc_table_create(nullptr, &table, nullptr);

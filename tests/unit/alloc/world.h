@@ -147,7 +147,7 @@ class World
 
     mbr_holder *Holder(const std::string &name, uint64_t allowance_bytes = MBR_NO_ALLOWANCE)
     {
-        mbr_holder_options options = {name.c_str(), MBR_ROLE_KV, allowance_bytes};
+        mbr_holder_options options = {name.c_str(), MBR_ROLE_KV, allowance_bytes, false, {}};
         mbr_holder *holder = nullptr;
         EXPECT_EQ(mbr_holder_create(authority, &options, &holder, nullptr), MBR_OK);
         holders_.push_back(holder);

@@ -17,7 +17,7 @@ class Life
     Life(uint64_t seed, bool dirty)
         : dirty_(dirty), random_(seed), world_(kLimit, seed % 3 == 0 ? 16 * kGranule : UINT64_MAX)
     {
-        mbr_holder_options options = {"tight", MBR_ROLE_KV, kAllowance};
+        mbr_holder_options options = {"tight", MBR_ROLE_KV, kAllowance, false, {}};
         EXPECT_EQ(MBR_OK, mbr_holder_create(world_.authority, &options, &tight_, nullptr));
         world_.line.automatic = false;
         world_.line.works_while_waited = true;

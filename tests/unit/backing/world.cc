@@ -14,9 +14,9 @@ World::World(uint64_t limit, uint64_t keep, uint64_t busy_wait_ns, const mbr_pro
     EXPECT_EQ(MBR_OK, mbr_governor_create(&governor_options, &governor, &error)) << error.text;
     mbr_authority_options authority_options = {"pool", MBR_TIER_HOST, limit, probe, 0};
     EXPECT_EQ(MBR_OK, mbr_authority_create(governor, &authority_options, &authority, &error));
-    mbr_holder_options kv_options = {"kv", MBR_ROLE_KV, MBR_NO_ALLOWANCE};
+    mbr_holder_options kv_options = {"kv", MBR_ROLE_KV, MBR_NO_ALLOWANCE, false, {}};
     EXPECT_EQ(MBR_OK, mbr_holder_create(authority, &kv_options, &kv, &error));
-    mbr_holder_options prefix_options = {"prefix", MBR_ROLE_PREFIX, MBR_NO_ALLOWANCE};
+    mbr_holder_options prefix_options = {"prefix", MBR_ROLE_PREFIX, MBR_NO_ALLOWANCE, false, {}};
     EXPECT_EQ(MBR_OK, mbr_holder_create(authority, &prefix_options, &prefix, &error));
     mbr_context_options context_options = {};
     context_options.name = "manual";

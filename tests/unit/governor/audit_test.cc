@@ -32,13 +32,15 @@ const Break kBreaks[] = {
     {CORRUPT_HOLDER_FOLDED, -3, "charged = ever charged + moved - refunded", "197 against 200"},
     {CORRUPT_HOLDER_LEASED, 1, "leased = granted + charged", "501 against 500"},
     {CORRUPT_HOLDER_RETAINED, 151, "quarantined + retained <= charged", "201 against 200"},
-    {CORRUPT_SLOT_CREDIT, 1, "claimed = credit + granted + charged", ""},
+    {CORRUPT_SLOT_CREDIT, 1, "claimed = credit + held + granted + charged", ""},
     {CORRUPT_SLOT_PENDING, -2, "charged = sum over the holders", "198 against 200"},
-    {CORRUPT_ROOM, -1, "claimed = credit + granted + charged", ""},
-    {CORRUPT_ROOM, 1, "claimed = credit + granted + charged", ""},
+    {CORRUPT_ROOM, -1, "claimed = credit + held + granted + charged", ""},
+    {CORRUPT_ROOM, 1, "claimed = credit + held + granted + charged", ""},
     {CORRUPT_AUTHORITY_FOLDED, 4, "charged = sum over the holders", "204 against 200"},
     {CORRUPT_SET_LIMIT, -1, "limit = least of set, measured, exhausted", ""},
     {CORRUPT_HOLDER_COUNT, 1, "holders = length of their list", "3 against 2"},
+    {CORRUPT_HELD, 1, "claimed = credit + held + granted + charged", ""},
+    {CORRUPT_WAITING_COUNT, 1, "waiting tickets = length of their list", "1 against 0"},
 };
 
 class Audit : public ::testing::Test
@@ -115,6 +117,19 @@ TEST_F(Audit, LeaseWithoutAnAllowance_IsFound)
     EXPECT_EQ(mbr_authority_audit(authority_, &error), MBR_INTERNAL);
     EXPECT_NE(std::string(error.text).find("1 against 0"), std::string::npos) << error.text;
     corrupt(second_, CORRUPT_HOLDER_LEASED, -1);
+}
+
+// Bytes out of everybody's reach, for nobody.
+TEST_F(Audit, HeldBackWhereNobodyWaits_IsFound)
+{
+    mbr_error error = NewError();
+    corrupt(first_, CORRUPT_HELD, 5);
+    corrupt(first_, CORRUPT_ROOM, -5);
+    EXPECT_EQ(mbr_authority_audit(authority_, &error), MBR_INTERNAL);
+    EXPECT_NE(std::string(error.text).find("held = 0 where nobody waits"), std::string::npos)
+        << error.text;
+    corrupt(first_, CORRUPT_HELD, -5);
+    corrupt(first_, CORRUPT_ROOM, 5);
 }
 
 // The host's own bugs, as the books show them.

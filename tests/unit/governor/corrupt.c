@@ -30,6 +30,10 @@ void corrupt(mbr_holder *holder, int word, int64_t difference)
         atomic_fetch_add(&authority->room_bytes, difference);
     else if (word == CORRUPT_SET_LIMIT)
         authority->set_limit_bytes += (uint64_t)difference;
+    else if (word == CORRUPT_HELD)
+        authority->held_bytes += (uint64_t)difference;
+    else if (word == CORRUPT_WAITING_COUNT)
+        atomic_fetch_add(&authority->waiting_count, (uint32_t)difference);
     else
         authority->holder_count += (uint32_t)difference;
 }

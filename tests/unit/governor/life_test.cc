@@ -48,7 +48,7 @@ TEST(Governor_Life, HeapExhaustedAtAnyCall_TypedFailureAndNothingLeft)
     mbr_heap seam = heap.Seam();
     mbr_governor_options options = {&seam, nullptr};
     mbr_authority_options pool = {"pool", MBR_TIER_DEVICE, 100, nullptr, 0};
-    mbr_holder_options kv = {"kv", MBR_ROLE_KV, MBR_NO_ALLOWANCE};
+    mbr_holder_options kv = {"kv", MBR_ROLE_KV, MBR_NO_ALLOWANCE, false, {}};
     bool finished = false;
     int failures = 0;
     for (int fail_at = 1; !finished; fail_at++) {
@@ -230,14 +230,19 @@ TEST(Holder_Life, OptionsOutOfRange_TypedRefusals)
 {
     World world;
     mbr_authority *authority = world.Authority(100);
+    auto ask = [](void *, const mbr_pressure *) { return uint64_t{0}; };
+    auto give = [](void *, const mbr_pressure *, uint64_t) {};
     struct Row {
         mbr_holder_options options;
         const char *says;
     } rows[] = {
-        {{nullptr, MBR_ROLE_KV, MBR_NO_ALLOWANCE}, "1 to 47"},
-        {{"", MBR_ROLE_KV, MBR_NO_ALLOWANCE}, "1 to 47"},
-        {{kTooLongName.c_str(), MBR_ROLE_KV, MBR_NO_ALLOWANCE}, "1 to 47"},
-        {{"h", MBR_ROLE_COUNT, MBR_NO_ALLOWANCE},
+        {{nullptr, MBR_ROLE_KV, MBR_NO_ALLOWANCE, false, {}}, "1 to 47"},
+        {{"", MBR_ROLE_KV, MBR_NO_ALLOWANCE, false, {}}, "1 to 47"},
+        {{kTooLongName.c_str(), MBR_ROLE_KV, MBR_NO_ALLOWANCE, false, {}}, "1 to 47"},
+        {{"h", MBR_ROLE_KV, MBR_NO_ALLOWANCE, true, {}}, "nothing to borrow beyond"},
+        {{"h", MBR_ROLE_KV, MBR_NO_ALLOWANCE, false, {ask, nullptr, nullptr}}, "both callbacks"},
+        {{"h", MBR_ROLE_KV, MBR_NO_ALLOWANCE, false, {nullptr, give, nullptr}}, "both callbacks"},
+        {{"h", MBR_ROLE_COUNT, MBR_NO_ALLOWANCE, false, {}},
             "role 7 of holder 'h' is unknown; roles are 0 to 6"},
     };
     for (const Row &row : rows) {
@@ -322,7 +327,7 @@ TEST(Holder_Life, MoreThanAnAuthorityMayHave_RefusedWithTheNumber)
     std::vector<mbr_holder *> all;
     for (int i = 0; i < MBR_HOLDER_LIMIT_COUNT; i++)
         all.push_back(world.Holder(authority));
-    mbr_holder_options options = {"more", MBR_ROLE_KV, MBR_NO_ALLOWANCE};
+    mbr_holder_options options = {"more", MBR_ROLE_KV, MBR_NO_ALLOWANCE, false, {}};
     mbr_holder *more = nullptr;
     mbr_error error = NewError();
     int blocks = world.heap.blocks_out;

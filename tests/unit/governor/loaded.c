@@ -10,7 +10,8 @@ int loaded_book(void)
     mbr_authority *authority;
     mbr_holder *holder;
     mbr_authority_options pool = {"pool", MBR_TIER_DEVICE, UINT64_C(1) << 30, NULL, 0};
-    mbr_holder_options kv = {"kv", MBR_ROLE_KV, MBR_NO_ALLOWANCE};
+    mbr_holder_options kv = {
+        .name = "kv", .role = MBR_ROLE_KV, .allowance_bytes = MBR_NO_ALLOWANCE};
     mbr_authority_figures figures = {.struct_size = sizeof(figures)};
     if (mbr_governor_create(NULL, &governor, NULL) != MBR_OK ||
         mbr_authority_create(governor, &pool, &authority, NULL) != MBR_OK ||

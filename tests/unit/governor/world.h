@@ -136,8 +136,17 @@ class World
     mbr_holder *Holder(mbr_authority *authority, uint64_t allowance_bytes = MBR_NO_ALLOWANCE,
         uint32_t role = MBR_ROLE_KV)
     {
+        mbr_holder_options options = {};
+        options.role = role;
+        options.allowance_bytes = allowance_bytes;
+        return Holder(authority, options);
+    }
+
+    // The options' name is given here.
+    mbr_holder *Holder(mbr_authority *authority, mbr_holder_options options)
+    {
         std::string name = "holder-" + std::to_string(++names_);
-        mbr_holder_options options = {name.c_str(), role, allowance_bytes};
+        options.name = name.c_str();
         mbr_holder *holder = nullptr;
         EXPECT_EQ(mbr_holder_create(authority, &options, &holder, nullptr), MBR_OK);
         return holder;

@@ -1,0 +1,219 @@
+/* Responsible for letting members in and letting them grow only while all can still finish. Books
+ * nothing and never waits. */
+#include "governor/admission.h"
+#include "governor/internal.h"
+
+#include "abi/base/checked.h"
+
+#include <inttypes.h>
+
+typedef struct member {
+    mbr_member_need need;
+    uint64_t number;
+} member;
+
+struct mbr_admission {
+    mbr_holder *holder;
+    mbr_lock lock;
+    uint32_t count;
+    uint64_t last_number;
+    member members[MBR_MEMBER_LIMIT_COUNT]; /* the least lacking first, as of the last change */
+    mbr_member_need needs[MBR_MEMBER_LIMIT_COUNT]; /* for the check alone */
+};
+
+static uint64_t lacks(const mbr_member_need *need)
+{
+    return need->most_bytes - need->has_bytes;
+}
+
+/* By insertion, because one member at a time changes. */
+bool mbr_all_can_finish(uint64_t free_bytes, mbr_member_need *needs, uint32_t count)
+{
+    for (uint32_t i = 1; i < count; i++) {
+        mbr_member_need moving = needs[i];
+        uint32_t at = i;
+        for (; at > 0 && lacks(&moving) < lacks(&needs[at - 1]); at--)
+            needs[at] = needs[at - 1];
+        needs[at] = moving;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (lacks(&needs[i]) > free_bytes)
+            return false;
+        if (!mbr_add(free_bytes, needs[i].has_bytes, &free_bytes))
+            return true; /* more than any of them can lack */
+    }
+    return true;
+}
+
+static void sort_members(member *members, uint32_t count)
+{
+    for (uint32_t i = 1; i < count; i++) {
+        member moving = members[i];
+        uint32_t at = i;
+        for (; at > 0 && lacks(&moving.need) < lacks(&members[at - 1].need); at--)
+            members[at] = members[at - 1];
+        members[at] = moving;
+    }
+}
+
+/* What the members have and could have: the limit in force less what others own, caches apart,
+ * which give way. */
+static uint64_t capacity(mbr_holder *holder)
+{
+    mbr_authority *authority = holder->authority;
+    mbr_books books;
+    mbr_lock_take(&authority->governor->lock);
+    mbr_books_read_locked(authority, &books);
+    mbr_sums own = mbr_sums_read(holder);
+    mbr_lock_drop(&authority->governor->lock);
+    uint64_t others =
+        mbr_sum_shown(books.granted + books.charged - own.granted - own.charged - books.cached);
+    uint64_t limit = atomic_load_explicit(&authority->limit_bytes, memory_order_relaxed);
+    uint64_t own_most = holder->borrows ? UINT64_MAX : holder->allowance_bytes;
+    return mbr_min(limit - mbr_min(limit, others), own_most);
+}
+
+static bool is_feasible_locked(mbr_admission *admission, uint64_t capacity_bytes)
+    MBR_REQUIRES(&admission->lock)
+{
+    uint64_t has = 0;
+    for (uint32_t i = 0; i < admission->count; i++) {
+        admission->needs[i] = admission->members[i].need;
+        if (!mbr_add(has, admission->needs[i].has_bytes, &has))
+            return false;
+    }
+    return has <= capacity_bytes &&
+        mbr_all_can_finish(capacity_bytes - has, admission->needs, admission->count);
+}
+
+static member *find_locked(mbr_admission *admission, mbr_member sought)
+    MBR_REQUIRES(&admission->lock)
+{
+    for (uint32_t i = 0; i < admission->count; i++) {
+        if (admission->members[i].number == sought.number)
+            return &admission->members[i];
+    }
+    return NULL;
+}
+
+mbr_status mbr_admission_create(mbr_holder *holder, mbr_admission **admission, mbr_error *error)
+{
+    *admission = NULL;
+    mbr_admission *made =
+        mbr_heap_allocate(&holder->authority->governor->heap, sizeof(mbr_admission));
+    if (made == NULL)
+        return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no %zu bytes of heap for an admission",
+            sizeof(mbr_admission));
+    made->holder = holder;
+    mbr_lock_init(&made->lock, MBR_RANK_ADMISSION);
+    *admission = made;
+    return MBR_OK;
+}
+
+mbr_status mbr_admission_destroy(mbr_admission *admission, mbr_error *error)
+{
+    if (admission == NULL)
+        return MBR_OK;
+    uint32_t count = mbr_admission_count(admission);
+    if (count != 0)
+        return mbr_fail(error, MBR_IN_USE, "%u members are still admitted for holder '%s'", count,
+            admission->holder->name);
+    mbr_lock_finish(&admission->lock);
+    mbr_heap_release(&admission->holder->authority->governor->heap, admission);
+    return MBR_OK;
+}
+
+/* Adds the member, and takes it back where not all could finish. */
+static uint64_t try_add(
+    mbr_admission *admission, uint64_t most_bytes, uint64_t capacity_bytes, bool *full)
+{
+    uint64_t number = 0;
+    mbr_lock_take(&admission->lock);
+    *full = admission->count == MBR_MEMBER_LIMIT_COUNT;
+    if (!*full) {
+        admission->members[admission->count++] =
+            (member){.need = {.most_bytes = most_bytes}, .number = admission->last_number + 1};
+        if (is_feasible_locked(admission, capacity_bytes)) {
+            number = ++admission->last_number;
+            sort_members(admission->members, admission->count);
+        } else {
+            admission->count--;
+        }
+    }
+    mbr_lock_drop(&admission->lock);
+    return number;
+}
+
+mbr_status mbr_admit(mbr_admission *admission, uint64_t most_bytes, mbr_member *admitted,
+    mbr_refusal *refusal, mbr_error *error)
+{
+    admitted->number = 0;
+    if (most_bytes == 0)
+        return mbr_fail(error, MBR_INVALID_ARGUMENT,
+            "a member that needs 0 bytes at most; say the most it may lease");
+    mbr_holder *holder = admission->holder;
+    mbr_status status = mbr_refuse_for_ever(holder, most_bytes, refusal);
+    if (status != MBR_OK)
+        return mbr_fail(error, status,
+            "%" PRIu64 " bytes are more than holder '%s' could have alone", most_bytes,
+            holder->name);
+    bool full;
+    admitted->number = try_add(admission, most_bytes, capacity(holder), &full);
+    if (admitted->number != 0)
+        return MBR_OK;
+    if (full)
+        return mbr_fail(error, MBR_BUSY, "%d members are admitted for holder '%s', as many as can",
+            MBR_MEMBER_LIMIT_COUNT, holder->name);
+    mbr_refuse_now(holder, most_bytes, refusal);
+    return mbr_fail(error, MBR_OVER_BUDGET,
+        "with %" PRIu64 " bytes more promised, not all members of holder '%s' could finish; come "
+        "again after a release",
+        most_bytes, holder->name);
+}
+
+bool mbr_member_try_grow(mbr_admission *admission, mbr_member grown, uint64_t bytes)
+{
+    uint64_t capacity_bytes = capacity(admission->holder);
+    mbr_lock_take(&admission->lock);
+    member *found = find_locked(admission, grown);
+    bool grows = found != NULL && bytes <= lacks(&found->need);
+    if (grows) {
+        found->need.has_bytes += bytes;
+        grows = is_feasible_locked(admission, capacity_bytes);
+        if (!grows)
+            found->need.has_bytes -= bytes;
+        sort_members(admission->members, admission->count);
+    }
+    mbr_lock_drop(&admission->lock);
+    return grows;
+}
+
+void mbr_member_shrink(mbr_admission *admission, mbr_member shrunk, uint64_t bytes)
+{
+    mbr_lock_take(&admission->lock);
+    member *found = find_locked(admission, shrunk);
+    if (found != NULL) {
+        found->need.has_bytes -= mbr_min(found->need.has_bytes, bytes);
+        sort_members(admission->members, admission->count);
+    }
+    mbr_lock_drop(&admission->lock);
+}
+
+void mbr_member_leave(mbr_admission *admission, mbr_member left)
+{
+    mbr_lock_take(&admission->lock);
+    member *found = find_locked(admission, left);
+    if (found != NULL) {
+        *found = admission->members[--admission->count];
+        sort_members(admission->members, admission->count);
+    }
+    mbr_lock_drop(&admission->lock);
+}
+
+uint32_t mbr_admission_count(mbr_admission *admission)
+{
+    mbr_lock_take(&admission->lock);
+    uint32_t count = admission->count;
+    mbr_lock_drop(&admission->lock);
+    return count;
+}
