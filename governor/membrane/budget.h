@@ -89,12 +89,14 @@ typedef struct mbr_authority_figures {
     uint64_t violation_count; /* numbers of a plugin that were clamped or refused */
     uint64_t revision;        /* rises with each change of the limit */
     uint32_t holder_count;
-    uint32_t waiting_count; /* tickets */
-    uint64_t waiting_bytes;
+    uint32_t reserved_0;
+    uint64_t waiting_bytes;    /* of tickets */
     uint64_t held_bytes;       /* of claimed: kept for a ticket that others must not overtake */
     uint64_t lent_bytes;       /* of allowances: leased by others that borrow */
     uint64_t unassigned_bytes; /* of the limit: no allowance covers it; 0 where they exceed it */
     uint64_t set_revision;     /* rises each time the limit is set */
+    uint32_t waiting_count;    /* tickets */
+    uint32_t reserved_1;
 } mbr_authority_figures;
 
 #ifdef __cplusplus
