@@ -41,6 +41,11 @@ void mbr_fork_guard_finish(mbr_fork_guard *guard)
     guard->mark = NULL;
 }
 
+mbr_fork_flag *mbr_fork_guard_flag(const mbr_fork_guard *guard)
+{
+    return guard->mark == NULL ? NULL : (mbr_fork_flag *)(size_t)(guard->mark + 1);
+}
+
 bool mbr_fork_guard_has_other_owner(const mbr_fork_guard *guard)
 {
     return getpid() != guard->owner;

@@ -4,7 +4,7 @@
  * Never holds a lock by itself. */
 #include "host/alloc/cache.h"
 #include "host/alloc/payer.h"
-#include "host/ep/state.h"
+#include "host/ep/context.h"
 
 #include <string.h>
 
@@ -195,7 +195,7 @@ static mbr_status zero(need *need, uint64_t address, uint64_t bytes)
             return status;
         }
     }
-    if (arena->host_accessible) {
+    if (arena->mechanism->host_accessible) {
         memset((void *)(uintptr_t)address, 0, bytes);
         return MBR_OK;
     }
@@ -315,7 +315,9 @@ MBR_RARE static mbr_status alloc_slow(
     result->address = result->usable_bytes = result->charged_bytes = 0;
     if (!is_valid(request))
         return refuse_request(request, error);
-    mbr_status status = mbr_context_check_active(arena->context, error);
+    mbr_status status = mbr_mechanism_check_process(arena->mechanism, error);
+    if (status == MBR_OK)
+        status = mbr_context_check_active(arena->context, error);
     if (status != MBR_OK)
         return status;
     need need = {.arena = arena,
@@ -332,7 +334,7 @@ MBR_RARE static mbr_status alloc_slow(
 static inline bool alloc_fast(const mbr_arena *arena, const mbr_holder *holder, uint64_t holder_id,
     const wish *wish, mbr_alloc_result *result)
 {
-    if (wish->bytes > MBR_CLASS_MAX_BYTES || !mbr_context_is_active(arena->context))
+    if (wish->bytes > MBR_CLASS_MAX_BYTES || !mbr_fork_flag_is_up(arena->serves))
         return false;
     mbr_cache *cache = mbr_cache_peek(arena);
     if (cache == NULL)

@@ -17,10 +17,11 @@ mbr_status mbr_arena_create(const mbr_arena_options *options, mbr_arena **arena,
     made->table = options->table;
     made->backing = options->backing;
     made->context = options->context;
+    made->serves = mbr_context_serves(options->context);
     made->isolation_group = options->isolation_group;
     made->keep_bytes = options->keep_bytes;
     made->cache_holder = mbr_backing_cache(options->backing);
-    made->host_accessible = mbr_port_mechanism(mbr_backing_port(options->backing))->host_accessible;
+    made->mechanism = mbr_port_mechanism(mbr_backing_port(options->backing));
     made->payers[0] = mbr_heap_allocate(heap, sizeof(mbr_payer) << MBR_PAYER_PAGE_BITS);
     if (made->payers[0] == NULL) {
         mbr_heap_release(heap, block);

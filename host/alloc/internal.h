@@ -187,10 +187,11 @@ struct mbr_arena {
     mbr_alloc_table *table;
     mbr_backing *backing;
     mbr_context *context;
+    const mbr_fork_flag *serves; /* the context's: down in a forked child */
     mbr_holder *cache_holder;
     mbr_heap heap;
+    const mbr_mechanism *mechanism; /* the backing's */
     uint32_t isolation_group;
-    bool host_accessible;
 
     alignas(MBR_LINE_BYTES) _Atomic uint64_t queued_count;
     _Atomic uint64_t queued_bytes;

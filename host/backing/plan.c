@@ -22,7 +22,8 @@ static mbr_status check_part(
             "piece [%llu, +%llu) ends past the range's %llu bytes",
             (unsigned long long)part->offset_bytes, (unsigned long long)part->bytes,
             (unsigned long long)range->bytes);
-    return mbr_context_check_active(range->context, error);
+    mbr_status status = mbr_mechanism_check_process(backing->mechanism, error);
+    return status == MBR_OK ? mbr_context_check_active(range->context, error) : status;
 }
 
 static bool all_free(const void *what)

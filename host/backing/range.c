@@ -330,7 +330,9 @@ mbr_status mbr_backing_reserve(
     mbr_status status = check_growth(backing, options, &wanted.rule, &wanted.bytes, error);
     if (status != MBR_OK)
         return status;
-    status = mbr_context_pin(options->context, error);
+    status = mbr_mechanism_check_process(backing->mechanism, error);
+    if (status == MBR_OK)
+        status = mbr_context_pin(options->context, error);
     if (status != MBR_OK)
         return status;
 

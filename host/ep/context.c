@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define STATE_MASK MBR_CONTEXT_STATE_MASK
+#define STATE_MASK UINT64_C(3)
 #define ONE_PIN UINT64_C(4)
 
 static const char *const state_names[] = {"active", "retiring", "terminated", "lost"};
@@ -41,12 +41,17 @@ static uint64_t pins_of(uint64_t life)
 
 uint32_t mbr_context_state_now(const mbr_context *context)
 {
-    return state_of(atomic_load(&context->head.life));
+    return state_of(atomic_load(&context->life));
 }
 
 uint32_t mbr_context_state(const mbr_context *context)
 {
     return mbr_context_state_now(context);
+}
+
+const mbr_fork_flag *mbr_context_serves(const mbr_context *context)
+{
+    return context->serves;
 }
 
 bool mbr_context_is_lost(const mbr_context *context)
@@ -57,16 +62,17 @@ bool mbr_context_is_lost(const mbr_context *context)
 /* The one mover. Only pins change beside it. */
 static void move_locked(mbr_context *context, uint32_t to) MBR_REQUIRES(&context->lock)
 {
-    uint64_t life = atomic_load(&context->head.life);
+    uint64_t life = atomic_load(&context->life);
     do
         MBR_CHECK(mbr_state_allows(&mbr_context_table, state_of(life), to));
-    while (!atomic_compare_exchange_weak(&context->head.life, &life, (life & ~STATE_MASK) | to));
+    while (!atomic_compare_exchange_weak(&context->life, &life, (life & ~STATE_MASK) | to));
+    mbr_fork_flag_set(context->serves, false); /* whatever comes after active */
     mbr_context_notify_locked(context);
 }
 
 void mbr_context_consider_termination_locked(mbr_context *context)
 {
-    uint64_t life = atomic_load(&context->head.life);
+    uint64_t life = atomic_load(&context->life);
     if (state_of(life) == MBR_CONTEXT_RETIRING && pins_of(life) == 0 &&
         context->queued_count == 0 && !context->settling)
         move_locked(context, MBR_CONTEXT_TERMINATED);
@@ -74,12 +80,12 @@ void mbr_context_consider_termination_locked(mbr_context *context)
 
 mbr_status mbr_context_pin(mbr_context *context, mbr_error *error)
 {
-    uint64_t life = atomic_load(&context->head.life);
+    uint64_t life = atomic_load(&context->life);
     do {
         if (state_of(life) != MBR_CONTEXT_ACTIVE)
             return mbr_fail_argument(error, MBR_BUSY, 0, "EP %s is %s and takes nothing new",
                 context->name, state_names[state_of(life)]);
-    } while (!atomic_compare_exchange_weak(&context->head.life, &life, life + ONE_PIN));
+    } while (!atomic_compare_exchange_weak(&context->life, &life, life + ONE_PIN));
     return MBR_OK;
 }
 
@@ -87,14 +93,14 @@ mbr_status mbr_context_pin(mbr_context *context, mbr_error *error)
  * any other state the lock is taken first, for the same reason. */
 void mbr_context_unpin(mbr_context *context)
 {
-    uint64_t life = atomic_load(&context->head.life);
+    uint64_t life = atomic_load(&context->life);
     while (state_of(life) == MBR_CONTEXT_ACTIVE) {
         MBR_CHECK(pins_of(life) != 0);
-        if (atomic_compare_exchange_weak(&context->head.life, &life, life - ONE_PIN))
+        if (atomic_compare_exchange_weak(&context->life, &life, life - ONE_PIN))
             return;
     }
     mbr_lock_take(&context->lock);
-    MBR_CHECK(pins_of(atomic_fetch_sub(&context->head.life, ONE_PIN)) != 0);
+    MBR_CHECK(pins_of(atomic_fetch_sub(&context->life, ONE_PIN)) != 0);
     mbr_context_consider_termination_locked(context);
     mbr_lock_drop(&context->lock);
 }
@@ -237,7 +243,7 @@ static void take_options(mbr_context *context, const mbr_context_options *option
 
 static void init(mbr_context *context)
 {
-    atomic_init(&context->head.life, MBR_CONTEXT_ACTIVE);
+    atomic_init(&context->life, MBR_CONTEXT_ACTIVE);
     mbr_lock_init(&context->lock, MBR_RANK_QUEUE);
     mbr_condition_init(&context->changed);
     mbr_condition_init(&context->reaper_wake);
@@ -249,6 +255,9 @@ static void init(mbr_context *context)
     mbr_pool_init(&context->epochs, context->heap, sizeof(mbr_epoch));
     mbr_pool_init(&context->marks, context->heap, sizeof(mbr_mark));
     mbr_fork_guard_init(&context->fork);
+    mbr_fork_flag *flag = mbr_fork_guard_flag(&context->fork);
+    context->serves = flag != NULL ? flag : &context->never;
+    mbr_fork_flag_set(context->serves, flag != NULL);
 }
 
 static void finish(mbr_context *context)
@@ -296,7 +305,7 @@ static mbr_status await_quiet(mbr_context *context, mbr_error *error)
     uint64_t pins, queued;
     mbr_lock_take(&context->lock);
     for (;;) {
-        pins = pins_of(atomic_load(&context->head.life));
+        pins = pins_of(atomic_load(&context->life));
         queued = context->queued_count;
         if (pins != 0 || queued != 0 || context->call_count == 0)
             break;
@@ -328,7 +337,7 @@ mbr_status mbr_context_destroy(mbr_context *context, mbr_error *error)
 void mbr_context_read(mbr_context *context, mbr_ep_figures *figures)
 {
     mbr_lock_take(&context->lock);
-    uint64_t life = atomic_load(&context->head.life);
+    uint64_t life = atomic_load(&context->life);
     mbr_ep_figures now = {
         .context_state = state_of(life),
         .pin_count = pins_of(life),

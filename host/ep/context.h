@@ -16,6 +16,7 @@
 #define MEMBRANE_HOST_EP_CONTEXT_H
 
 #include "abi/base/error.h"
+#include "abi/base/fork.h"
 #include "abi/base/growable.h"
 #include "abi/base/seam.h"
 #include "host/ep/thread.h"
@@ -74,6 +75,9 @@ mbr_status mbr_context_create(
 mbr_status mbr_context_destroy(mbr_context *context, mbr_error *error);
 
 uint32_t mbr_context_state(const mbr_context *context); /* MBR_CONTEXT_… */
+/* For paths that cannot afford a call: up only while the context is active, in the process that
+ * made it. Where it is down, ask. Lives as long as the context. */
+const mbr_fork_flag *mbr_context_serves(const mbr_context *context);
 
 /* What every call that takes something new asks first: MBR_BUSY while it retires, MBR_DEVICE_LOST.
  */

@@ -20,7 +20,6 @@
 #include "abi/base/state.h"
 #include "host/ep/context.h"
 #include "host/ep/pool.h"
-#include "host/ep/state.h"
 
 #include <sys/queue.h>
 
@@ -100,7 +99,7 @@ TAILQ_HEAD(mbr_line_list, mbr_line);
  * Pins and the state are one word, so that a pin is one instruction and no pin can slip past a
  * retirement: life = pins * 4 + state. */
 struct mbr_context {
-    mbr_context_head head; /* first: state.h */
+    _Atomic uint64_t life;
     char name[48];
     mbr_order_vtable order;
     mbr_transfer_vtable transfer;
@@ -115,6 +114,8 @@ struct mbr_context {
     _Atomic bool end_is_confirmed; /* of a lost one */
     mbr_fork_guard fork;
     bool is_fork_safe;
+    mbr_fork_flag *serves; /* in the guard's page; without one, `never` */
+    mbr_fork_flag never;
 
     mbr_lock lock;
     mbr_condition changed; /* for callers that wait for another thread's step */

@@ -211,6 +211,12 @@ void mbr_backing_give_span(mbr_backing *backing, mbr_span *span)
 } // extern "C"
 
 /* ---- The context */
+void mbr_context::move_to(uint32_t to)
+{
+    state = to;
+    serves.is_up = to == MBR_CONTEXT_ACTIVE;
+}
+
 void mbr_context::attach(uint64_t stream_id)
 {
     std::lock_guard<std::mutex> guard(mutex_);
@@ -234,7 +240,7 @@ void mbr_context::lose()
     std::deque<Entry> entries;
     {
         std::lock_guard<std::mutex> guard(mutex_);
-        state = MBR_CONTEXT_LOST;
+        move_to(MBR_CONTEXT_LOST);
         entries.swap(queue_);
     }
     for (Entry &entry : entries)
@@ -314,6 +320,11 @@ extern "C" {
 uint32_t mbr_context_state(const mbr_context *context)
 {
     return static_cast<uint32_t>(context->state);
+}
+
+const mbr_fork_flag *mbr_context_serves(const mbr_context *context)
+{
+    return &context->serves;
 }
 
 bool mbr_context_has_ended(const mbr_context *context)

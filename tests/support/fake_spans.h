@@ -68,14 +68,20 @@ struct mbr_backing {
     std::map<uint64_t, Kept> spans_; /* by address */
 };
 
+struct mbr_fork_flag {
+    std::atomic<bool> is_up;
+};
+
 struct mbr_context {
-    std::atomic<uint64_t> state{MBR_CONTEXT_ACTIVE}; /* first, as host/ep/state.h wants it */
+    std::atomic<uint64_t> state{MBR_CONTEXT_ACTIVE};
+    mbr_fork_flag serves{true}; /* while the state is active */
     std::atomic<uint64_t> pin_count{0};
     std::atomic<bool> can_fill{true};
     std::atomic<uint64_t> fill_count{0};
     mbr_status defer_status = MBR_OK; /* not MBR_OK: what defer answers */
     uint64_t queue_limit_count = UINT64_MAX;
 
+    void move_to(uint32_t to);
     void attach(uint64_t stream_id);
     void hold(uint64_t stream_id); /* its work is not done */
     void finish(uint64_t stream_id);

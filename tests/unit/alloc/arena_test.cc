@@ -143,12 +143,12 @@ TEST(Arena, Alloc_UnlessTheContextIsActive_IsRefusedAlsoFromTheThreadsOwnBlocks)
     World world;
     mbr_alloc_result kept = world.Alloc(100), block = world.Alloc(100), result = {};
     EXPECT_EQ(world.Free(block.allocation), MBR_OK);
-    world.context.state = MBR_CONTEXT_RETIRING;
+    world.context.move_to(MBR_CONTEXT_RETIRING);
     EXPECT_EQ(world.TryAlloc(Request{100}, &result), MBR_BUSY);
-    world.context.state = MBR_CONTEXT_LOST;
+    world.context.move_to(MBR_CONTEXT_LOST);
     EXPECT_EQ(world.TryAlloc(Request{100}, &result), MBR_DEVICE_LOST);
     EXPECT_EQ(world.Free(kept.allocation), MBR_OK) << "releases go on";
-    world.context.state = MBR_CONTEXT_ACTIVE;
+    world.context.move_to(MBR_CONTEXT_ACTIVE);
 }
 
 TEST(Arena, Alloc_TheCacheIsTheHolder_MovesNothing)

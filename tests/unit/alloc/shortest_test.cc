@@ -122,10 +122,10 @@ TEST_F(Shortest, Alloc_InAContextThatIsNotActive_IsRefused)
 {
     Warm(world.kv, 512);
     for (uint32_t state : {MBR_CONTEXT_RETIRING, MBR_CONTEXT_TERMINATED, MBR_CONTEXT_LOST}) {
-        world.context.state = state;
+        world.context.move_to(state);
         EXPECT_TRUE(IsRefused(world.kv, 512)) << state;
     }
-    world.context.state = MBR_CONTEXT_ACTIVE;
+    world.context.move_to(MBR_CONTEXT_ACTIVE);
     EXPECT_TRUE(Try(world.kv, 512));
     EXPECT_TRUE(mbr_alloc_try_free(world.table, result.allocation));
 }

@@ -153,7 +153,7 @@ class History
         Run(world, kFinish);
         Run(world, kFreeNow);
         Run(world, kConfirm);
-        world->context.state = MBR_CONTEXT_ACTIVE;
+        world->context.move_to(MBR_CONTEXT_ACTIVE);
     }
 
   private:

@@ -45,6 +45,24 @@ TEST(Fork, Guard_TellsChildrenFromTheirParent)
     }
 }
 
+TEST(Fork, Flag_IsDownInAChild)
+{
+    mbr_fork_guard guard;
+    mbr_fork_guard_init(&guard);
+    const auto *flag = reinterpret_cast<const unsigned char *>(mbr_fork_guard_flag(&guard));
+    ASSERT_NE(flag, nullptr) << "the kernel has no MADV_WIPEONFORK";
+    EXPECT_NE(flag, guard.mark);
+    EXPECT_EQ(*flag, 0);
+    *const_cast<unsigned char *>(flag) = 1;
+    EXPECT_EQ(membrane::in_child([&] { return int{*flag}; }), 0);
+    EXPECT_EQ(*flag, 1);
+    EXPECT_FALSE(mbr_fork_guard_is_child(&guard)); // another byte
+    mbr_fork_guard_finish(&guard);
+    mbr_fork_guard_init_with(&guard, no_page);
+    EXPECT_EQ(mbr_fork_guard_flag(&guard), nullptr);
+    mbr_fork_guard_finish(&guard);
+}
+
 TEST(Fork, Page_IsUsedHereAndGivenBack)
 {
     mbr_fork_guard guard;

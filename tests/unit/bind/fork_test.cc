@@ -46,6 +46,23 @@ int first_not_refused(HostWorld &world, mbr_range_handle range, mbr_allocation_h
     return 0;
 }
 
+// The same of what the host could give out without asking the plugin.
+int first_given_out(HostWorld &world, mbr_range_handle parked)
+{
+    mbr_status status;
+    world.alloc(1000, &status); // a block that this thread keeps
+    if (status != MBR_STALE)
+        return 1;
+    mbr_range_reserve_request request = sized<mbr_range_reserve_request>();
+    mbr_range_reserve_result result = sized<mbr_range_reserve_result>();
+    request.binding = world.binding;
+    request.bytes = 4 * kUnit;
+    request.growth = {kUnit, kUnit, 0};
+    if (mbr_range_reserve(world.manager, &request, &result, &world.error) != MBR_STALE)
+        return 2;
+    return world.grow(parked, 0, kUnit) == MBR_STALE ? 0 : 3;
+}
+
 TEST(Fork, Child_IsRefusedAndTheParentsBooksStay)
 {
     HostWorld world;
@@ -61,6 +78,26 @@ TEST(Fork, Child_IsRefusedAndTheParentsBooksStay)
     EXPECT_EQ(world.grow(range.range, 4 * kUnit, 4 * kUnit), MBR_OK) << world.error.text;
     EXPECT_EQ(world.free_now(kept.allocation), MBR_OK);
     EXPECT_EQ(world.release(range.range), MBR_OK);
+    EXPECT_TRUE(world.clean());
+}
+
+TEST(Fork, Child_IsGivenNothingOfWhatTheHostKeeps)
+{
+    HostWorld world;
+    mbr_alloc_result block = world.alloc(1000);
+    ASSERT_EQ(world.free_now(block.allocation), MBR_OK);
+    mbr_range_reserve_result ended = world.reserve(4 * kUnit, kUnit);
+    ASSERT_EQ(world.grow(ended.range, 0, 4 * kUnit), MBR_OK) << world.error.text;
+    ASSERT_EQ(world.release(ended.range), MBR_OK);
+    mbr_range_reserve_result adopted = world.reserve(4 * kUnit, kUnit);
+    ASSERT_EQ(adopted.parked_bytes, 4 * kUnit);
+    mbr_range_reserve_result second = world.reserve(4 * kUnit, kUnit);
+    ASSERT_EQ(world.release(second.range), MBR_OK); // kept, for the child's reserve
+    EXPECT_EQ(in_child([&] { return first_given_out(world, adopted.range); }), 0);
+    EXPECT_EQ(world.grow(adopted.range, 0, kUnit), MBR_OK) << world.error.text;
+    block = world.alloc(1000);
+    EXPECT_EQ(world.free_now(block.allocation), MBR_OK);
+    EXPECT_EQ(world.release(adopted.range), MBR_OK);
     EXPECT_TRUE(world.clean());
 }
 
