@@ -159,15 +159,6 @@ static void touch(const mbr_alc *allocation)
         *mbr_alc_at(allocation, at) = 1;
 }
 
-/* ThreadSanitizer keeps several bytes of its own for each byte that the tool touches. */
-static void read_before(mbr_trial *trial, mbr_oracle *before)
-{
-#ifdef __SANITIZE_THREAD__
-    mbr_trial_skip(trial, MBR_SKIP_SYSTEM, "the system counts a sanitizer's memory too");
-#endif
-    mbr_oracle_read(trial, before);
-}
-
 /* The size of one of `count`, and nothing of less than the slack says anything. */
 static uint64_t large_bytes(mbr_trial *trial, uint64_t count)
 {
@@ -180,7 +171,7 @@ static uint64_t large_bytes(mbr_trial *trial, uint64_t count)
 static void run_never_below(mbr_trial *trial)
 {
     mbr_oracle before, after;
-    read_before(trial, &before);
+    mbr_oracle_read(trial, &before);
     uint64_t base = mbr_alc_stats(trial).owned_bytes, bytes = large_bytes(trial, 3);
     for (uint32_t i = 0; i < 3; i++) {
         mbr_alc allocation = mbr_alc_take(trial, bytes + i);
@@ -203,7 +194,7 @@ static void run_never_above(mbr_trial *trial)
     uint64_t round = mbr_subject_fact(trial, &trial->subject, MBR_FACT_ALLOCATION_ROUND_BYTES, 1);
     uint64_t slack = MBR_ORACLE_SLACK_BYTES + round;
     mbr_oracle before, after;
-    read_before(trial, &before);
+    mbr_oracle_read(trial, &before);
     mbr_alc allocation = mbr_alc_take(trial, large_bytes(trial, 1));
     touch(&allocation);
     mbr_oracle_read(trial, &after);
@@ -220,7 +211,7 @@ static void run_gives_back(mbr_trial *trial)
     mbr_alc first = mbr_alc_take(trial, bytes); /* tables of the plugin's own */
     touch(&first);
     mbr_alc_give(trial, &first);
-    read_before(trial, &before);
+    mbr_oracle_read(trial, &before);
     for (uint32_t i = 0; i < 3; i++) {
         mbr_alc allocation = mbr_alc_take(trial, bytes);
         touch(&allocation);
@@ -239,7 +230,7 @@ static void run_populated(mbr_trial *trial)
     mbr_oracle before, after;
     if (mbr_subject_fact(trial, &trial->subject, MBR_FACT_POPULATED, 0) != 1)
         mbr_trial_skip(trial, MBR_SKIP_FACT, "MBR_FACT_POPULATED is not 1");
-    read_before(trial, &before);
+    mbr_oracle_read(trial, &before);
     mbr_alc allocation = mbr_alc_take(trial, large_bytes(trial, 1));
     mbr_oracle_read(trial, &after);
     uint64_t grown = after.owned_bytes - before.owned_bytes;
