@@ -115,7 +115,7 @@ static void install(void)
     bad_install_lif();
     bad_install_log();
     bad_install_prf();
-    bad_install_small();
+    bad_install_device();
     bad_guard(); /* behind it: what is about tables and not about calls */
     bad_install_hostile();
     bad_install_neg();

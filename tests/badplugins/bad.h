@@ -57,6 +57,6 @@ void bad_install_env(void);
 void bad_install_lif(void);
 void bad_install_log(void);
 void bad_install_prf(void);
-void bad_install_small(void);
+void bad_install_device(void);
 
 #endif

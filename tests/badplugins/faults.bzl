@@ -440,7 +440,8 @@ CODE_FAULTS = {
     "changes_current_context": "THR-016",
 }
 
-# Two faults in one plugin, of different groups: both checks fail it, and no other.
+# Two faults in one plugin, of different groups: both checks fail it, and no other. Or one fault in a device of
+# another kind (bad_device.c), found there as well.
 PAIRS = {
     "thread_bound_release+unreserve_twice_accepted": "ALC-018 VIR-011",
     "equality_on_size+refused_map_counted": "NEG-012 VIR-063",
@@ -462,12 +463,15 @@ PAIRS = {
     "no_count_past_last+grants_unknown_flags": "OPN-006 ALC-017",
     "other_soname+refuses_minor_0": "LNK-023 NEG-001",
     "static_tls+mapped_figure_drifts": "LNK-024 VIR-115",
+    "contents_lost_on_remap+unreachable_device": "VIR-060",
+    "shared_is_a_copy+unreachable_device": "SHR-001",
 }
 
 # What a plugin can do to its judge (bad_hostile.c): inputs of //tests/check:harness_test, whose checks
-# are found by what a run names. And a device with little memory, which has no fault (bad_small.c).
+# are found by what a run names. And two devices of another kind, without a fault (bad_device.c).
 HOSTILE = [
     "small_device",
+    "unreachable_device",
     "hostile_deletes_itself",
     "hostile_dies",
     "hostile_dies_once",

@@ -252,7 +252,14 @@ class Blocked(Case):
                 self.assertIn("--device 7: the plugin has 1 mechanism; the last one is 0", err)
 
 
-class SmallDevice(Case):
+class OtherDevice(Case):
+    def test_out_of_the_cpus_reach_is_judged_by_copies(self):
+        report = self.report(self.bad("unreachable_device"), "--level", "3")
+        self.assertEqual(report["findings"], [])
+        self.assertEqual(report["exit_code"], CONFORMANT)
+        skipped = {skip["id"] for skip in report["skips"]}
+        self.assertEqual(skipped & {"VIR-052", "VIR-060", "VIR-073", "SHR-001", "SHR-004"}, set())
+
     def test_no_check_wants_more_than_16_mib(self):
         report = self.report(self.bad("small_device"), "--level", "3")
         self.assertEqual(report["findings"], [])
