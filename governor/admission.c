@@ -56,8 +56,8 @@ static void sort_members(member *members, uint32_t count)
     }
 }
 
-/* What the members have and could have: the limit in force less what others own, caches apart,
- * which give way. */
+/* What the members have and could have: the limit in force, with what a shared ledger has free,
+ * less what others own, caches apart, which give way. */
 static uint64_t capacity(mbr_holder *holder)
 {
     mbr_authority *authority = holder->authority;
@@ -68,7 +68,9 @@ static uint64_t capacity(mbr_holder *holder)
     mbr_lock_drop(&authority->governor->lock);
     uint64_t others =
         mbr_sum_shown(books.granted + books.charged - own.granted - own.charged - books.cached);
-    uint64_t limit = atomic_load_explicit(&authority->limit_bytes, memory_order_relaxed);
+    mbr_lock_take(&authority->lock);
+    uint64_t limit = mbr_lease_reach_locked(authority);
+    mbr_lock_drop(&authority->lock);
     uint64_t own_most = holder->borrows ? UINT64_MAX : holder->allowance_bytes;
     return mbr_min(limit - mbr_min(limit, others), own_most);
 }

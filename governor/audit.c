@@ -53,8 +53,6 @@ static mbr_status audit_authority_locked(mbr_authority *authority, const mbr_boo
 {
     mbr_slot_sums slots = mbr_slot_sums_read(authority);
     uint64_t limit = atomic_load_explicit(&authority->limit_bytes, memory_order_relaxed);
-    uint64_t least = mbr_min(mbr_min(authority->set_limit_bytes, authority->measured_limit_bytes),
-        mbr_min(authority->exhausted_limit_bytes, MBR_BYTES_LIMIT));
     const char *of = authority->name;
     uint64_t waiting_bytes;
     mbr_status status = check(error, of, "claimed = credit + held + granted + charged",
@@ -63,7 +61,8 @@ static mbr_status audit_authority_locked(mbr_authority *authority, const mbr_boo
     if (status == MBR_OK)
         status = check(error, of, "charged = sum over the holders", slots.charged, books->charged);
     if (status == MBR_OK)
-        status = check(error, of, "limit = least of set, measured, exhausted", limit, least);
+        status = check(error, of, "limit = least of set, measured, exhausted, leased", limit,
+            mbr_limit_least_locked(authority));
     if (status == MBR_OK)
         status = check(error, of, "holders = length of their list", authority->holder_count,
             books->holder_count);
@@ -95,5 +94,7 @@ mbr_status mbr_authority_audit(mbr_authority *authority, mbr_error *error)
         mbr_lock_drop(&authority->lock);
     }
     mbr_lock_drop(&authority->governor->lock);
+    if (status == MBR_OK)
+        status = mbr_lease_audit(authority, error);
     return status;
 }

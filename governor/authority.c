@@ -37,17 +37,26 @@ static void init_authority(mbr_authority *authority, mbr_governor *governor,
         authority->probe = *options->probe;
     strcpy(authority->name, options->name);
     authority->release.at_ns = mbr_clock_now(&governor->clock);
+    authority->shared = options->shared;
+    mbr_lock_init(&authority->lease_lock, MBR_RANK_LEASE);
     mbr_lock_init(&authority->lock, MBR_RANK_AUTHORITY);
     mbr_lock_take(&authority->lock);
     authority->set_limit_bytes = options->limit_bytes;
     authority->measured_limit_bytes = UINT64_MAX;
     authority->exhausted_limit_bytes = UINT64_MAX;
+    authority->leased_limit_bytes = options->shared == NULL ? UINT64_MAX : 0;
     authority->device_free_bytes = MBR_UNKNOWN_BYTES;
     mbr_limit_apply_locked(authority);
     authority->revision = 0;
     mbr_lock_drop(&authority->lock);
     for (uint32_t i = 0; i <= MBR_SLOT_COUNT; i++)
         atomic_init(&authority->slots[i].credit_bytes, MBR_CREDIT_CLOSED);
+}
+
+static void finish_locks(mbr_authority *authority)
+{
+    mbr_lock_finish(&authority->lock);
+    mbr_lock_finish(&authority->lease_lock);
 }
 
 static bool name_is_taken_locked(const mbr_governor *governor, const char *name)
@@ -115,7 +124,7 @@ mbr_status mbr_authority_create(mbr_governor *governor, const mbr_authority_opti
     return MBR_OK;
 
 undo_init:
-    mbr_lock_finish(&made->lock);
+    finish_locks(made);
     mbr_heap_release(&governor->heap, block);
     return status;
 }
@@ -140,7 +149,7 @@ mbr_status mbr_authority_destroy(mbr_authority *authority, mbr_error *error)
             "authority '%s' still has %u holders, the first is '%s'; destroy them first",
             authority->name, count, first);
     mbr_credit_unregister(authority);
-    mbr_lock_finish(&authority->lock);
+    finish_locks(authority);
     mbr_heap_release(&governor->heap, authority->block);
     return MBR_OK;
 }

@@ -34,6 +34,7 @@
 #define MEMBRANE_GOVERNOR_H
 
 #include "abi/base/seam.h"
+#include "governor/shared.h"
 #include "membrane/budget.h"
 #include "membrane/pressure.h"
 
@@ -81,6 +82,10 @@ typedef struct mbr_authority_options {
     uint64_t limit_bytes;   /* at most 2^63 - 1; UINT64_MAX: only the measured one */
     const mbr_probe *probe; /* NULL: nothing is measured and limit_bytes must be finite */
     uint64_t margin_bytes;  /* kept free of what the probe says */
+    /* NULL: none. Used by this authority alone, left after its end. What it has leased bounds the
+     * limit too: a claim that only the lease refuses leases more, which waits for other processes,
+     * so the caller of a grant holds no lock. */
+    mbr_shared *shared;
 } mbr_authority_options;
 
 /* Samples the probe once, so the caller holds no lock. MBR_INVALID_ARGUMENT: name, tier, or neither
@@ -111,7 +116,8 @@ mbr_status mbr_authority_change_limit(mbr_authority *authority, const mbr_limit_
 /* Samples the probe if the last sample is old enough, or at once if `now`. The probe is called with
  * no lock held, so the caller holds none. The measured limit becomes charged + free - margin; a
  * probe that does not answer leaves the last one. Ends what note_exhausted began, also without a
- * probe. */
+ * probe. What is leased of the shared ledger and idle goes back then: all but one chunk, and all of
+ * it if another process was refused. */
 void mbr_authority_sample(mbr_authority *authority, bool now);
 
 /* A driver said out of memory although the books had room: the limit in force falls to what is
@@ -169,9 +175,10 @@ void mbr_holder_figures_read(mbr_holder *holder, mbr_holder_figures *figures);
 
 /* free -> granted. MBR_OVER_BUDGET changes no byte figure and fills *refusal (may be NULL; not
  * written on MBR_OK). Reasons, the first that applies: CAPACITY above the set limit, ALLOWANCE
- * above what the holder may still lease, MEASURED where the set limit alone would have granted it,
- * LIMIT. deferred_bytes is unknown here. A holder with an allowance pays for it with a lock a
- * grant. */
+ * above what the holder may still lease, SHARED where the limits but for the shared ledger's would
+ * have granted it, MEASURED where the set limit alone would have, LIMIT. CAPACITY also above the
+ * shared ledger's limit. deferred_bytes is unknown here. A holder with an allowance pays for it
+ * with a lock a grant. */
 mbr_status mbr_grant(mbr_holder *holder, uint64_t bytes, mbr_refusal *refusal);
 /* granted -> free. */
 void mbr_grant_return(mbr_holder *holder, uint64_t bytes);

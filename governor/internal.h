@@ -5,8 +5,9 @@
  * claim never pass each other: no claim that began under an old limit can end above the new one.
  *
  * Which outsider may touch which field: books.c writes cells, slots and the folded charges;
- * credit.c writes slots[].credit_bytes and room_bytes; limit.c writes the limits; refusal.c the
- * rates; all others only read. `lock` is the authority's, `governor->lock` guards the lists. */
+ * credit.c writes slots[].credit_bytes and room_bytes; limit.c writes the limits, lease.c the
+ * leased one; refusal.c the rates; all others only read. `lock` is the authority's,
+ * `governor->lock` guards the lists. */
 #ifndef MEMBRANE_GOVERNOR_INTERNAL_H
 #define MEMBRANE_GOVERNOR_INTERNAL_H
 
@@ -114,6 +115,8 @@ struct mbr_authority {
     uint64_t set_limit_bytes;       /* lock; UINT64_MAX: none */
     uint64_t measured_limit_bytes;  /* lock; UINT64_MAX: none */
     uint64_t exhausted_limit_bytes; /* lock; UINT64_MAX: none */
+    uint64_t leased_limit_bytes;    /* lock; of the shared ledger; UINT64_MAX: none */
+    uint64_t leasable_bytes;        /* lock; what the ledger had free when it was asked last */
     uint64_t device_free_bytes;     /* lock; MBR_UNKNOWN_BYTES: never measured */
     uint64_t exhaustion_count;      /* lock */
     uint64_t revision;              /* lock */
@@ -144,6 +147,8 @@ struct mbr_authority {
     void *block;
     mbr_probe probe; /* free_bytes NULL: none */
     uint64_t margin_bytes;
+    mbr_shared *shared; /* NULL: none; called under `lease_lock`, never under `lock` */
+    mbr_lock lease_lock;
     uint32_t tier;
     char name[MBR_NAME_BYTES];
 
@@ -208,6 +213,9 @@ uint32_t mbr_tickets_read_locked(const mbr_authority *authority, uint64_t *bytes
 uint64_t mbr_tickets_bytes_beyond(mbr_authority *authority, uint64_t deadline_ns);
 /* Arbitrates: who waits gets what is free. Tells nobody; no callback runs. */
 void mbr_tickets_settle(mbr_authority *authority);
+/* Of the one that goes first; 0: none waits. */
+uint64_t mbr_tickets_first_bytes_locked(const mbr_authority *authority)
+    MBR_REQUIRES(&authority->lock);
 void mbr_tickets_settle_locked(mbr_authority *authority) MBR_REQUIRES(&authority->lock);
 
 /* What was released may be somebody's who waits. The order of this load behind the release and of
@@ -228,11 +236,32 @@ bool mbr_is_pressing(void);
 
 /* ---- limit.c */
 uint64_t mbr_claimed_locked(const mbr_authority *authority) MBR_REQUIRES(&authority->lock);
-/* The least of the three limits comes into force. */
+/* The least of the limits, with the leased one and without it. */
+uint64_t mbr_limit_least_locked(const mbr_authority *authority) MBR_REQUIRES(&authority->lock);
+uint64_t mbr_limit_unleased_locked(const mbr_authority *authority) MBR_REQUIRES(&authority->lock);
+/* The least comes into force; a new one is a revision. */
 void mbr_limit_apply_locked(mbr_authority *authority) MBR_REQUIRES(&authority->lock);
 mbr_status mbr_limit_check(const mbr_authority *authority, uint64_t limit_bytes, mbr_error *error);
 void mbr_limit_set_locked(mbr_authority *authority, uint64_t limit_bytes)
     MBR_REQUIRES(&authority->lock);
+/* Another lease comes into force, which is no revision: it follows the claims. The caller settles
+ * the tickets. */
+void mbr_limit_set_leased_locked(mbr_authority *authority, uint64_t leased_bytes)
+    MBR_REQUIRES(&authority->lock);
+
+/* ---- lease.c: what the authority has of the shared ledger; without one nothing happens */
+/* After the lease alone refused `bytes`. False: the ledger has no more; *view is what it said. */
+bool mbr_lease_more(mbr_authority *authority, uint64_t bytes, mbr_shared_view *view)
+    MBR_REQUIRES(&authority->lease_lock);
+/* The limit in force, if all were leased that the ledger had free when it was asked last. */
+uint64_t mbr_lease_reach_locked(const mbr_authority *authority) MBR_REQUIRES(&authority->lock);
+/* Leases what the tickets that wait lack, one after another as they are to be served. No lock is
+ * held. */
+void mbr_lease_for_tickets(mbr_authority *authority);
+/* Gives back what is idle, and leases what was recorded past the lease. No lock is held. */
+void mbr_lease_settle(mbr_authority *authority, uint64_t free_bytes);
+/* Compares the lease with the ledger's page. No lock is held. */
+mbr_status mbr_lease_audit(mbr_authority *authority, mbr_error *error);
 
 /* ---- snapshot.c */
 /* One holder's cells summed, modulo 2^64. charged is off by no more than the pending parts are

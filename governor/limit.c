@@ -1,5 +1,6 @@
-/* Responsible for the limit in force: the least of the set limit, the measured one, and what was
- * claimed when a driver said out of memory. Never takes a byte back from a holder. */
+/* Responsible for the limit in force: the least of the set limit, the measured one, what was
+ * claimed when a driver said out of memory, and what is leased of a shared ledger. Never takes a
+ * byte back from a holder. */
 #include "governor/internal.h"
 
 #include "abi/base/checked.h"
@@ -12,13 +13,24 @@ uint64_t mbr_claimed_locked(const mbr_authority *authority)
     return limit - (uint64_t)mbr_room_read(authority);
 }
 
-void mbr_limit_apply_locked(mbr_authority *authority)
+uint64_t mbr_limit_unleased_locked(const mbr_authority *authority)
+{
+    return mbr_min(mbr_min(authority->set_limit_bytes, authority->measured_limit_bytes),
+        mbr_min(authority->exhausted_limit_bytes, MBR_BYTES_LIMIT));
+}
+
+uint64_t mbr_limit_least_locked(const mbr_authority *authority)
+{
+    return mbr_min(mbr_limit_unleased_locked(authority), authority->leased_limit_bytes);
+}
+
+/* False: the least is in force already. */
+static bool apply_locked(mbr_authority *authority) MBR_REQUIRES(&authority->lock)
 {
     uint64_t old = atomic_load_explicit(&authority->limit_bytes, memory_order_relaxed);
-    uint64_t least = mbr_min(mbr_min(authority->set_limit_bytes, authority->measured_limit_bytes),
-        mbr_min(authority->exhausted_limit_bytes, MBR_BYTES_LIMIT));
+    uint64_t least = mbr_limit_least_locked(authority);
     if (least == old)
-        return;
+        return false;
     uint64_t cap = mbr_credit_cap(least);
     atomic_store_explicit(&authority->credit_cap_bytes, cap, memory_order_relaxed);
     if (least < old)
@@ -26,8 +38,21 @@ void mbr_limit_apply_locked(mbr_authority *authority)
     atomic_store_explicit(&authority->limit_bytes, least, memory_order_relaxed);
     atomic_fetch_add_explicit(
         &authority->room_bytes, (int64_t)least - (int64_t)old, memory_order_release);
+    return true;
+}
+
+void mbr_limit_apply_locked(mbr_authority *authority)
+{
+    if (!apply_locked(authority))
+        return;
     authority->revision++;
     mbr_tickets_settle_locked(authority);
+}
+
+void mbr_limit_set_leased_locked(mbr_authority *authority, uint64_t leased_bytes)
+{
+    authority->leased_limit_bytes = leased_bytes;
+    apply_locked(authority);
 }
 
 mbr_status mbr_limit_check(const mbr_authority *authority, uint64_t limit_bytes, mbr_error *error)
@@ -128,6 +153,7 @@ void mbr_authority_sample(mbr_authority *authority, bool now)
         authority->exhausted_limit_bytes = UINT64_MAX;
     mbr_limit_apply_locked(authority);
     mbr_lock_drop(&authority->lock);
+    mbr_lease_settle(authority, known ? free : MBR_UNKNOWN_BYTES);
 }
 
 void mbr_authority_note_exhausted(mbr_authority *authority)

@@ -1,5 +1,5 @@
 /* Responsible for the last word on a claim: under the lock, with all credit taken back, and for the
- * typed refusal with its figures. Never waits, never asks a holder. */
+ * typed refusal with its figures. Never waits but for the shared ledger, never asks a holder. */
 #include "governor/internal.h"
 
 #include "abi/base/checked.h"
@@ -15,6 +15,7 @@ typedef struct decision {
     uint64_t limit_bytes;
     uint64_t available_bytes;
     uint64_t device_free_bytes;
+    mbr_shared_view shared; /* of a claim that the shared ledger refused */
 } decision;
 
 uint64_t mbr_lease_left(const mbr_holder *holder, uint64_t *own_bytes)
@@ -62,6 +63,9 @@ static uint32_t reason_locked(const mbr_authority *authority, uint64_t bytes, ui
         return MBR_REFUSED_CAPACITY;
     if (bytes > left_bytes)
         return MBR_REFUSED_ALLOWANCE;
+    uint64_t unleased = mbr_limit_unleased_locked(authority);
+    if (claimed <= unleased && bytes <= unleased - claimed)
+        return MBR_REFUSED_SHARED;
     return claimed <= set && bytes <= set - claimed ? MBR_REFUSED_MEASURED : MBR_REFUSED_LIMIT;
 }
 
@@ -82,6 +86,29 @@ static decision decide_claim(mbr_holder *holder, uint64_t bytes)
         made.device_free_bytes = authority->device_free_bytes;
     }
     mbr_lock_drop(&authority->lock);
+    return made;
+}
+
+/* The lease alone refused the claim: more is leased until it does not, or the ledger refuses.
+ * Others that come meanwhile wait here, so that none is refused for a chunk that is on its way. */
+static decision decide_with_lease(mbr_holder *holder, uint64_t bytes)
+{
+    mbr_authority *authority = holder->authority;
+    mbr_shared_view view = {0};
+    decision made;
+    mbr_lock_assert_none_held();
+    mbr_lock_take(&authority->lease_lock);
+    do
+        made = decide_claim(holder, bytes);
+    while (made.reason == MBR_REFUSED_SHARED && mbr_lease_more(authority, bytes, &view));
+    mbr_lock_drop(&authority->lease_lock);
+    if (made.reason != MBR_REFUSED_SHARED)
+        return made;
+    made.shared = view;
+    if (view.chunk_bytes != 0 && bytes > view.limit_bytes)
+        made.reason = MBR_REFUSED_CAPACITY;
+    uint64_t free = view.limit_bytes - mbr_min(view.limit_bytes, view.leased_bytes);
+    made.available_bytes += free; /* of the lease and of what the ledger has left */
     return made;
 }
 
@@ -156,6 +183,9 @@ static void fill_refusal(mbr_holder *holder, const decision *made, mbr_refusal *
     full->available_bytes = made->available_bytes;
     full->limit_bytes = made->limit_bytes;
     full->device_free_bytes = made->device_free_bytes;
+    bool shared = made->shared.chunk_bytes != 0;
+    full->shared_limit_bytes = shared ? made->shared.limit_bytes : MBR_UNKNOWN_BYTES;
+    full->shared_leased_bytes = shared ? made->shared.leased_bytes : MBR_UNKNOWN_BYTES;
     full->granted_bytes = mbr_sum_shown(books.granted);
     full->charged_bytes = mbr_sum_shown(books.charged);
     full->cached_bytes = mbr_sum_shown(books.cached);
@@ -181,6 +211,8 @@ static mbr_status answer(
 mbr_status mbr_claim_or_refuse(mbr_holder *holder, uint64_t bytes, mbr_refusal *refusal)
 {
     decision made = decide_claim(holder, bytes);
+    if (made.reason == MBR_REFUSED_SHARED)
+        made = decide_with_lease(holder, bytes);
     return answer(holder, bytes, &made, refusal);
 }
 

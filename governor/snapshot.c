@@ -130,6 +130,8 @@ static void fill_limits(mbr_authority *authority, mbr_authority_figures *full)
     full->set_revision = authority->set_revision;
     full->held_bytes = authority->held_bytes;
     full->waiting_count = mbr_tickets_read_locked(authority, &full->waiting_bytes);
+    full->leased_bytes =
+        authority->shared == NULL ? MBR_UNKNOWN_BYTES : authority->leased_limit_bytes;
     mbr_lock_drop(&authority->lock);
     if (full->claimed_bytes > full->limit_bytes)
         full->over_bytes = full->claimed_bytes - full->limit_bytes;

@@ -154,7 +154,7 @@ void mbr_tickets_settle_locked(mbr_authority *authority)
         .now_ns = mbr_clock_now(&authority->governor->clock),
         .free_bytes = take_free_locked(authority),
         .set_limit_bytes = mbr_min(authority->set_limit_bytes, MBR_BYTES_LIMIT),
-        .limit_bytes = atomic_load_explicit(&authority->limit_bytes, memory_order_relaxed),
+        .limit_bytes = mbr_lease_reach_locked(authority),
     };
     mbr_arbitration made = mbr_arbitrate(&pool, authority->view, count);
     for (uint32_t i = 0; i < count; i++)
@@ -182,6 +182,11 @@ uint32_t mbr_tickets_read_locked(const mbr_authority *authority, uint64_t *bytes
         count++;
     }
     return count;
+}
+
+uint64_t mbr_tickets_first_bytes_locked(const mbr_authority *authority)
+{
+    return authority->waiting == NULL ? 0 : authority->waiting->bytes;
 }
 
 uint64_t mbr_tickets_bytes_beyond(mbr_authority *authority, uint64_t deadline_ns)
@@ -356,6 +361,7 @@ void mbr_authority_poll(mbr_authority *authority)
 {
     if (atomic_load(&authority->waiting_count) != 0) {
         mbr_tickets_settle(authority);
+        mbr_lease_for_tickets(authority);
         ask_for_first(authority);
     }
     mbr_authority_deliver(authority);
@@ -430,6 +436,7 @@ mbr_status mbr_ticket_submit(
             MBR_TICKET_LIMIT_COUNT, holder->authority->name);
     }
     *ticket = made;
+    mbr_lease_for_tickets(holder->authority); /* before anybody here has to give */
     ask_for(made);
     mbr_authority_deliver(holder->authority);
     return MBR_OK;
@@ -507,6 +514,7 @@ mbr_status mbr_ticket_wait(mbr_ticket *ticket)
     mbr_lock_assert_none_held();
     while (wait_a_while(ticket)) {
         time_out(ticket);
+        mbr_lease_for_tickets(authority_of(ticket));
         ask_for(ticket);
         mbr_authority_deliver(authority_of(ticket));
     }

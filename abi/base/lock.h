@@ -22,6 +22,7 @@ typedef enum mbr_lock_rank {
     MBR_RANK_ADDRESSES,   /* which addresses mechanisms have handed out */
     MBR_RANK_ADMISSION,   /* members of one admission */
     MBR_RANK_GOVERNOR,    /* list of authorities and holders */
+    MBR_RANK_LEASE,       /* one authority's calls to the shared ledger */
     MBR_RANK_AUTHORITY,   /* slow path of one authority */
     MBR_RANK_STREAM,      /* one worker's FIFO */
     MBR_RANK_JOURNAL,     /* trace and log sinks */

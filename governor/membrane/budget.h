@@ -34,6 +34,7 @@ extern "C" {
 #define MBR_REFUSED_CAPACITY 3  /* more than the limit even if nothing else were charged: never */
 #define MBR_REFUSED_MEASURED 4  /* the machine's or device's free memory, below the limit */
 #define MBR_REFUSED_QUEUE 5     /* too many wait already; nothing is wrong with the bytes */
+#define MBR_REFUSED_SHARED 6    /* what other processes have leased of the shared ledger */
 
 typedef struct mbr_refusal {
     uint32_t struct_size;
@@ -46,8 +47,10 @@ typedef struct mbr_refusal {
     uint64_t cached_bytes;   /* of charged: paid by holders of the role cache */
     uint64_t deferred_bytes; /* queued for release, not yet given back */
     uint64_t quarantined_bytes;
-    uint64_t device_free_bytes; /* as measured last */
-    uint64_t retry_after_ns;    /* from the recent rate of release; MBR_UNKNOWN_BYTES: no idea */
+    uint64_t device_free_bytes;   /* as measured last */
+    uint64_t retry_after_ns;      /* from the recent rate of release; MBR_UNKNOWN_BYTES: no idea */
+    uint64_t shared_limit_bytes;  /* of the shared ledger, asked for this refusal; else unknown */
+    uint64_t shared_leased_bytes; /* of it: leased by all its members, this process included */
 } mbr_refusal;
 
 /* One holder's line in a snapshot. */
@@ -73,7 +76,7 @@ typedef struct mbr_authority_figures {
     uint32_t tier; /* MBR_TIER_… */
     uint64_t authority_id;
     char name[48];
-    uint64_t limit_bytes;     /* in force: the least of the set and the measured one */
+    uint64_t limit_bytes;     /* in force: the least of the set, measured and leased one */
     uint64_t set_limit_bytes; /* as set; UINT64_MAX: only measured */
     uint64_t claimed_bytes;
     uint64_t granted_bytes; /* credit of threads included */
@@ -97,6 +100,7 @@ typedef struct mbr_authority_figures {
     uint64_t set_revision;     /* rises each time the limit is set */
     uint32_t waiting_count;    /* tickets */
     uint32_t reserved_1;
+    uint64_t leased_bytes; /* of the shared ledger by this process; MBR_UNKNOWN_BYTES: none */
 } mbr_authority_figures;
 
 #ifdef __cplusplus

@@ -359,13 +359,14 @@ static void begin_books(void)
 {
     mbr_error error = new_error();
     mbr_governor_options governor_options = {&drawn_heap, &drawn_clock};
-    mbr_authority_options authority_options = {"pool", MBR_TIER_HOST, LIMIT_BYTES, NULL, 0};
+    mbr_authority_options authority_options = {"pool", MBR_TIER_HOST, LIMIT_BYTES, NULL, 0, NULL};
     must_ok(mbr_governor_create(&governor_options, &host.governor, &error), &error, "governor");
     must_ok(mbr_authority_create(host.governor, &authority_options, &host.authority, &error),
         &error, "authority");
     for (int i = 0; i < 2; i++) {
-        mbr_holder_options options = {
-            i == 0 ? "kv" : "bounded", MBR_ROLE_KV, i == 0 ? MBR_NO_ALLOWANCE : UINT64_C(4) << 20};
+        mbr_holder_options options = {.name = i == 0 ? "kv" : "bounded",
+            .role = MBR_ROLE_KV,
+            .allowance_bytes = i == 0 ? MBR_NO_ALLOWANCE : UINT64_C(4) << 20};
         must_ok(mbr_holder_create(host.authority, &options, &host.holders[i], &error), &error,
             "holder");
     }

@@ -3,20 +3,29 @@
 _FILES = {
     "//abi/base": [
         "error",
+        "fork",
         "growable",
         "lock",
         "seam",
     ],
     "//governor": [
+        "arbiter",
         "audit",
         "authority",
         "books",
         "credit",
         "governor",
         "holder",
+        "lease",
         "limit",
+        "pressure",
         "refusal",
+        "shared",
+        "shared_file",
+        "shared_os",
+        "shared_page",
         "snapshot",
+        "ticket",
     ],
 }
 

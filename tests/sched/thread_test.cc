@@ -129,7 +129,7 @@ class ThreadEnd : public GovernorScenario
 
     void OtherAuthority()
     {
-        mbr_authority_options options = {"other", MBR_TIER_HOST, kCreditLimit, nullptr, 0};
+        mbr_authority_options options = {"other", MBR_TIER_HOST, kCreditLimit, nullptr, 0, nullptr};
         mbr_authority *authority = nullptr;
         SCHED_REQUIRE(mbr_authority_create(governor_, &options, &authority, nullptr) == MBR_OK);
         SCHED_REQUIRE(mbr_authority_destroy(authority, nullptr) == MBR_OK);

@@ -114,7 +114,7 @@ class GovernorScenario : public Scenario
         mbr_heap heap = heap_.Seam();
         mbr_governor_options options = {&heap, &sched_clock};
         SCHED_REQUIRE(mbr_governor_create(&options, &governor_, nullptr) == MBR_OK);
-        mbr_authority_options pool = {"pool", MBR_TIER_DEVICE, limit_bytes, probe, 0};
+        mbr_authority_options pool = {"pool", MBR_TIER_DEVICE, limit_bytes, probe, 0, nullptr};
         SCHED_REQUIRE(mbr_authority_create(governor_, &pool, &authority_, nullptr) == MBR_OK);
         last_room_ = sched_room_bytes(authority_);
         TakeSlot();
@@ -155,7 +155,7 @@ class GovernorScenario : public Scenario
     mbr_holder *LooseHolder(
         uint64_t allowance_bytes = MBR_NO_ALLOWANCE, uint32_t role = MBR_ROLE_KV)
     {
-        mbr_holder_options options = {"holder", role, allowance_bytes};
+        mbr_holder_options options = {"holder", role, allowance_bytes, false, {}};
         mbr_holder *holder = nullptr;
         SCHED_REQUIRE(mbr_holder_create(authority_, &options, &holder, nullptr) == MBR_OK);
         return holder;

@@ -124,7 +124,7 @@ TEST(Arena, Alloc_BadRequests_AreRefusedByName)
         << "unknown optional flags are ignored";
     EXPECT_EQ(world.Free(result.allocation), MBR_OK);
 
-    mbr_authority_options options = {"other", MBR_TIER_HOST, kGiB, nullptr, 0};
+    mbr_authority_options options = {"other", MBR_TIER_HOST, kGiB, nullptr, 0, nullptr};
     mbr_authority *authority = nullptr;
     ASSERT_EQ(mbr_authority_create(world.governor, &options, &authority, nullptr), MBR_OK);
     mbr_holder_options holder_options = {"stranger", MBR_ROLE_KV, MBR_NO_ALLOWANCE, false, {}};

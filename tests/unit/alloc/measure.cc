@@ -46,7 +46,7 @@ struct World {
     {
         mbr_governor_create(nullptr, &governor, nullptr);
         mbr_authority_options authority_options = {
-            "pool", MBR_TIER_HOST, UINT64_C(1) << 50, nullptr, 0};
+            "pool", MBR_TIER_HOST, UINT64_C(1) << 50, nullptr, 0, nullptr};
         mbr_authority_create(governor, &authority_options, &authority, nullptr);
         mbr_holder_options holder_options = {"kv", MBR_ROLE_KV, MBR_NO_ALLOWANCE, false, {}};
         mbr_holder_create(authority, &holder_options, &holder, nullptr);

@@ -97,7 +97,7 @@ class World
         mbr_governor_options governor_options = {
             holders == Holders::kAnywhere ? nullptr : &hoarding_heap.seam, nullptr};
         EXPECT_EQ(mbr_governor_create(&governor_options, &governor, nullptr), MBR_OK);
-        mbr_authority_options options = {"pool", MBR_TIER_HOST, limit_bytes, nullptr, 0};
+        mbr_authority_options options = {"pool", MBR_TIER_HOST, limit_bytes, nullptr, 0, nullptr};
         EXPECT_EQ(mbr_authority_create(governor, &options, &authority, nullptr), MBR_OK);
         kv = Holder("kv");
         weights = Holder("weights");

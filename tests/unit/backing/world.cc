@@ -12,7 +12,7 @@ World::World(uint64_t limit, uint64_t keep, uint64_t busy_wait_ns, const mbr_pro
     error.struct_size = sizeof(error);
     mbr_governor_options governor_options = {&heap.heap, &clock.clock};
     EXPECT_EQ(MBR_OK, mbr_governor_create(&governor_options, &governor, &error)) << error.text;
-    mbr_authority_options authority_options = {"pool", MBR_TIER_HOST, limit, probe, 0};
+    mbr_authority_options authority_options = {"pool", MBR_TIER_HOST, limit, probe, 0, nullptr};
     EXPECT_EQ(MBR_OK, mbr_authority_create(governor, &authority_options, &authority, &error));
     mbr_holder_options kv_options = {"kv", MBR_ROLE_KV, MBR_NO_ALLOWANCE, false, {}};
     EXPECT_EQ(MBR_OK, mbr_holder_create(authority, &kv_options, &kv, &error));

@@ -27,7 +27,7 @@ TEST(Governor_Life, CreateWithoutOptions_UsesDefaults)
     mbr_governor_options none = {nullptr, nullptr};
     mbr_governor *second = nullptr;
     ASSERT_EQ(mbr_governor_create(&none, &second, nullptr), MBR_OK);
-    mbr_authority_options options = {"host", MBR_TIER_HOST, 100, nullptr, 0};
+    mbr_authority_options options = {"host", MBR_TIER_HOST, 100, nullptr, 0, nullptr};
     mbr_authority *authority = nullptr;
     ASSERT_EQ(mbr_authority_create(second, &options, &authority, nullptr), MBR_OK);
     EXPECT_EQ(mbr_authority_destroy(authority, nullptr), MBR_OK);
@@ -47,7 +47,7 @@ TEST(Governor_Life, HeapExhaustedAtAnyCall_TypedFailureAndNothingLeft)
     CountedHeap heap;
     mbr_heap seam = heap.Seam();
     mbr_governor_options options = {&seam, nullptr};
-    mbr_authority_options pool = {"pool", MBR_TIER_DEVICE, 100, nullptr, 0};
+    mbr_authority_options pool = {"pool", MBR_TIER_DEVICE, 100, nullptr, 0, nullptr};
     mbr_holder_options kv = {"kv", MBR_ROLE_KV, MBR_NO_ALLOWANCE, false, {}};
     bool finished = false;
     int failures = 0;
@@ -111,14 +111,17 @@ TEST(Authority_Life, OptionsOutOfRange_TypedRefusalsWithTheValue)
         mbr_status status;
         const char *says;
     } rows[] = {
-        {{nullptr, MBR_TIER_DEVICE, 1, nullptr, 0}, MBR_INVALID_ARGUMENT, "1 to 47"},
-        {{"", MBR_TIER_DEVICE, 1, nullptr, 0}, MBR_INVALID_ARGUMENT, "1 to 47"},
-        {{kTooLongName.c_str(), MBR_TIER_DEVICE, 1, nullptr, 0}, MBR_INVALID_ARGUMENT, "1 to 47"},
-        {{"p", 0, 1, nullptr, 0}, MBR_INVALID_ARGUMENT, "tier 0 of authority 'p'"},
-        {{"p", 3, 1, nullptr, 0}, MBR_INVALID_ARGUMENT, "tier 3 of authority 'p'"},
-        {{"p", MBR_TIER_HOST, kNone, nullptr, 0}, MBR_INVALID_ARGUMENT, "neither a limit nor"},
-        {{"p", MBR_TIER_HOST, kNone - 1, &seam, 0}, MBR_OUT_OF_RANGE, "18446744073709551614"},
-        {{"p", MBR_TIER_HOST, UINT64_C(1) << 63, nullptr, 0}, MBR_OUT_OF_RANGE, "above"},
+        {{nullptr, MBR_TIER_DEVICE, 1, nullptr, 0, nullptr}, MBR_INVALID_ARGUMENT, "1 to 47"},
+        {{"", MBR_TIER_DEVICE, 1, nullptr, 0, nullptr}, MBR_INVALID_ARGUMENT, "1 to 47"},
+        {{kTooLongName.c_str(), MBR_TIER_DEVICE, 1, nullptr, 0, nullptr}, MBR_INVALID_ARGUMENT,
+            "1 to 47"},
+        {{"p", 0, 1, nullptr, 0, nullptr}, MBR_INVALID_ARGUMENT, "tier 0 of authority 'p'"},
+        {{"p", 3, 1, nullptr, 0, nullptr}, MBR_INVALID_ARGUMENT, "tier 3 of authority 'p'"},
+        {{"p", MBR_TIER_HOST, kNone, nullptr, 0, nullptr}, MBR_INVALID_ARGUMENT,
+            "neither a limit nor"},
+        {{"p", MBR_TIER_HOST, kNone - 1, &seam, 0, nullptr}, MBR_OUT_OF_RANGE,
+            "18446744073709551614"},
+        {{"p", MBR_TIER_HOST, UINT64_C(1) << 63, nullptr, 0, nullptr}, MBR_OUT_OF_RANGE, "above"},
     };
     for (const Row &row : rows) {
         mbr_error error = NewError();
@@ -137,7 +140,7 @@ TEST(Authority_Life, BoundsThemselves_AreAccepted)
     World world;
     mbr_authority *authority;
     mbr_authority_options options = {
-        kLongestName.c_str(), MBR_TIER_HOST, (UINT64_C(1) << 63) - 1, nullptr, 0};
+        kLongestName.c_str(), MBR_TIER_HOST, (UINT64_C(1) << 63) - 1, nullptr, 0, nullptr};
     ASSERT_EQ(CreateAuthority(world, options, &authority, nullptr), MBR_OK);
     mbr_authority_figures figures = Figures(authority);
     EXPECT_EQ(figures.name, kLongestName);
@@ -156,7 +159,7 @@ TEST(Authority_Life, NameTaken_RefusedUntilTheOtherIsGone)
 {
     World world;
     mbr_authority *first, *second;
-    mbr_authority_options options = {"gpu0", MBR_TIER_DEVICE, 1, nullptr, 0};
+    mbr_authority_options options = {"gpu0", MBR_TIER_DEVICE, 1, nullptr, 0, nullptr};
     ASSERT_EQ(CreateAuthority(world, options, &first, nullptr), MBR_OK);
     mbr_error error = NewError();
     EXPECT_EQ(CreateAuthority(world, options, &second, &error), MBR_ALREADY_EXISTS);
@@ -176,7 +179,7 @@ TEST(Authority_Life, OnlyMeasuredAndTheProbeIsSilent_Refused)
     probe.known = false;
     mbr_probe seam = probe.Seam();
     mbr_authority *authority;
-    mbr_authority_options options = {"host", MBR_TIER_HOST, kNone, &seam, 0};
+    mbr_authority_options options = {"host", MBR_TIER_HOST, kNone, &seam, 0, nullptr};
     mbr_error error = NewError();
     EXPECT_EQ(CreateAuthority(world, options, &authority, &error), MBR_SYSTEM);
     EXPECT_EQ(authority, nullptr);
@@ -195,7 +198,7 @@ TEST(Authority_Life, MoreThanTheGovernorMayHave_RefusedWithTheNumber)
     for (int i = 0; i < MBR_AUTHORITY_LIMIT_COUNT; i++)
         all.push_back(world.Authority(1));
     mbr_authority *more;
-    mbr_authority_options options = {"more", MBR_TIER_DEVICE, 1, nullptr, 0};
+    mbr_authority_options options = {"more", MBR_TIER_DEVICE, 1, nullptr, 0, nullptr};
     mbr_error error = NewError();
     EXPECT_EQ(CreateAuthority(world, options, &more, &error), MBR_OUT_OF_DESCRIPTORS);
     EXPECT_EQ(more, nullptr);

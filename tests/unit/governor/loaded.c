@@ -9,7 +9,7 @@ int loaded_book(void)
     mbr_governor *governor;
     mbr_authority *authority;
     mbr_holder *holder;
-    mbr_authority_options pool = {"pool", MBR_TIER_DEVICE, UINT64_C(1) << 30, NULL, 0};
+    mbr_authority_options pool = {"pool", MBR_TIER_DEVICE, UINT64_C(1) << 30, NULL, 0, NULL};
     mbr_holder_options kv = {
         .name = "kv", .role = MBR_ROLE_KV, .allowance_bytes = MBR_NO_ALLOWANCE};
     mbr_authority_figures figures = {.struct_size = sizeof(figures)};

@@ -229,7 +229,7 @@ TEST(Threads_Lists, ObjectsComeAndGoBesideBookingAndEndingThreads_NothingIsLost)
                     continue;
                 }
                 std::string name = "own-" + std::to_string(names++);
-                mbr_authority_options options = {name.c_str(), MBR_TIER_DEVICE, kGiB, nullptr, 0};
+                mbr_authority_options options = {name.c_str(), MBR_TIER_DEVICE, kGiB, nullptr, 0, nullptr};
                 mbr_holder_options more = {"more", MBR_ROLE_KV, MBR_NO_ALLOWANCE, false, {}};
                 mbr_authority *own = nullptr;
                 mbr_holder *of_own = nullptr, *of_busy = nullptr;
@@ -261,7 +261,7 @@ TEST(Threads_Lists, SameNameFromManyThreads_ExactlyOneIsCreated)
         mbr_authority *winner = nullptr;
         Barrier barrier(kThreads);
         RunThreads(kThreads, [&](int) {
-            mbr_authority_options options = {"one", MBR_TIER_DEVICE, 1, nullptr, 0};
+            mbr_authority_options options = {"one", MBR_TIER_DEVICE, 1, nullptr, 0, nullptr};
             mbr_authority *authority = nullptr;
             barrier.Meet();
             mbr_status status = mbr_authority_create(world.governor, &options, &authority, nullptr);

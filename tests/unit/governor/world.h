@@ -122,12 +122,12 @@ class World
         mbr_lock_assert_none_held();
     }
 
-    mbr_authority *Authority(
-        uint64_t limit_bytes, const mbr_probe *probe = nullptr, uint64_t margin_bytes = 0)
+    mbr_authority *Authority(uint64_t limit_bytes, const mbr_probe *probe = nullptr,
+        uint64_t margin_bytes = 0, mbr_shared *shared = nullptr)
     {
         std::string name = "pool-" + std::to_string(++names_);
         mbr_authority_options options = {
-            name.c_str(), MBR_TIER_DEVICE, limit_bytes, probe, margin_bytes};
+            name.c_str(), MBR_TIER_DEVICE, limit_bytes, probe, margin_bytes, shared};
         mbr_authority *authority = nullptr;
         EXPECT_EQ(mbr_authority_create(governor, &options, &authority, nullptr), MBR_OK);
         return authority;
