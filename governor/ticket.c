@@ -212,8 +212,10 @@ static void free_ticket(mbr_ticket *ticket)
     mbr_heap_release(&heap, ticket);
 }
 
-static void keep_locked(mbr_ticket *ticket, keeper role) MBR_REQUIRES(&authority_of(ticket)->lock)
+static void keep_locked(mbr_authority *authority, mbr_ticket *ticket, keeper role)
+    MBR_REQUIRES(&authority->lock)
 {
+    (void)authority; /* clang matches the lock by it */
     MBR_ASSERT(!ticket->is_kept[role]);
     ticket->is_kept[role] = true;
     ticket->keepers[role] = pthread_self();
@@ -287,7 +289,7 @@ static bool try_keep_to_ask_locked(mbr_authority *authority, mbr_ticket *ticket)
     uint64_t now = mbr_clock_now(&authority->governor->clock);
     if (!is_due_to_ask(ticket, now))
         return false;
-    keep_locked(ticket, ASKER);
+    keep_locked(authority, ticket, ASKER);
     ticket->asked_at_ns = now;
     return true;
 }
@@ -332,7 +334,7 @@ static mbr_ticket *take_due(mbr_authority *authority)
     mbr_ticket *ticket = authority->due;
     if (ticket != NULL) {
         remove_due_locked(authority, ticket);
-        keep_locked(ticket, TELLER);
+        keep_locked(authority, ticket, TELLER);
     }
     mbr_lock_drop(&authority->lock);
     return ticket;
