@@ -42,6 +42,7 @@ def _object(name, source, copts = []):
         deps = [
             ":engine",
             ":product_headers",
+            "//abi",
             "@system//:uthash",
         ],
         alwayslink = 1,
