@@ -116,7 +116,20 @@ static void run_exact(mbr_trial *trial)
     }
 }
 
-#define LOADS_BEFORE 6u /* so many that the last is far from done when the first is */
+#define LOADS 6u /* so many that the last is far from done when the first is */
+
+/* The value behind all of them, whose last one is of that pattern; `first` may be NULL. */
+static uint64_t signal_far_ahead(
+    mbr_trial *trial, const scene *it, uint32_t pattern, uint64_t *first)
+{
+    uint64_t value = 0;
+    for (uint32_t left = LOADS; left-- > 0;) {
+        value = mbr_step_load_signal(trial, it->stream, it->line, it->address, pattern ^ left);
+        if (left == LOADS - 1 && first != NULL)
+            *first = value;
+    }
+    return value;
+}
 
 /* Not the first value of a line: one whose predecessors are pending too. */
 static void run_wait_for_its_value(mbr_trial *trial)
@@ -124,10 +137,7 @@ static void run_wait_for_its_value(mbr_trial *trial)
     scene it = set_scene(trial);
     for (uint32_t attempt = 0, seen = 0; attempt < ATTEMPTS && seen < SEEN_ENOUGH; attempt++) {
         uint32_t pattern = 0x11 * (attempt + 1);
-        uint64_t first = mbr_step_load_signal(trial, it.stream, it.line, it.address, pattern ^ 1);
-        for (uint32_t i = 2; i < LOADS_BEFORE; i++)
-            mbr_step_load_signal(trial, it.stream, it.line, it.address, pattern ^ i);
-        uint64_t value = mbr_step_load_signal(trial, it.stream, it.line, it.address, pattern);
+        uint64_t first = 0, value = signal_far_ahead(trial, &it, pattern, &first);
         seen += mbr_step_is_pending(trial, it.line, first);
         mbr_step_wait(trial, it.line, value);
         uint32_t mark = mbr_step_load_mark(trial, it.address);
@@ -155,7 +165,7 @@ static void run_deadline(mbr_trial *trial)
     scene it = set_scene(trial);
     uint32_t over_count = 0;
     for (uint32_t attempt = 0; tries_on(attempt, over_count); attempt++) {
-        uint64_t value = mbr_step_load_signal(trial, it.stream, it.line, it.address, 0x31);
+        uint64_t value = signal_far_ahead(trial, &it, 0x31, NULL);
         bool was_pending = mbr_step_is_pending(trial, it.line, value);
         mbr_status status = mbr_try_wait(trial, &trial->subject, it.line, value, mbr_now_ns() - 1);
         MBR_EXPECT(trial, status == MBR_OK || status == MBR_TIMED_OUT,
@@ -310,7 +320,7 @@ static void run_never_waits(mbr_trial *trial)
     mbr_native second = mbr_step_stream(trial);
     uint32_t over_count = 0;
     for (uint32_t attempt = 0; tries_on(attempt, over_count); attempt++) {
-        uint64_t value = mbr_step_load_signal(trial, it.stream, it.line, it.address, 0x79);
+        uint64_t value = signal_far_ahead(trial, &it, 0x79, NULL);
         bool was_pending = mbr_step_is_pending(trial, it.line, value);
         mbr_need_ok(trial, mbr_try_stream_wait(trial, self, it.line, value, second), "stream_wait");
         if (mbr_step_is_pending(trial, it.line, value))
