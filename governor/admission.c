@@ -173,21 +173,36 @@ mbr_status mbr_admit(mbr_admission *admission, uint64_t most_bytes, mbr_member *
         most_bytes, holder->name);
 }
 
-bool mbr_member_try_grow(mbr_admission *admission, mbr_member grown, uint64_t bytes)
+static mbr_status grow_locked(mbr_admission *admission, mbr_member grown, uint64_t bytes,
+    uint64_t capacity_bytes, mbr_error *error) MBR_REQUIRES(&admission->lock)
+{
+    member *found = find_locked(admission, grown);
+    if (found == NULL)
+        return mbr_fail(error, MBR_UNKNOWN_OBJECT, "no member %" PRIu64 " is in", grown.number);
+    if (bytes > lacks(&found->need))
+        return mbr_fail(error, MBR_OUT_OF_RANGE,
+            "%" PRIu64 " bytes more than the %" PRIu64 " it has would pass the %" PRIu64
+            " that the member said",
+            bytes, found->need.has_bytes, found->need.most_bytes);
+    found->need.has_bytes += bytes;
+    bool grows = is_feasible_locked(admission, capacity_bytes);
+    if (!grows)
+        found->need.has_bytes -= bytes;
+    sort_members(admission->members, admission->count);
+    return grows
+        ? MBR_OK
+        : mbr_fail(error, MBR_BUSY,
+              "with %" PRIu64 " bytes more, not all members could finish; others go first", bytes);
+}
+
+mbr_status mbr_member_grow(
+    mbr_admission *admission, mbr_member grown, uint64_t bytes, mbr_error *error)
 {
     uint64_t capacity_bytes = capacity(admission->holder);
     mbr_lock_take(&admission->lock);
-    member *found = find_locked(admission, grown);
-    bool grows = found != NULL && bytes <= lacks(&found->need);
-    if (grows) {
-        found->need.has_bytes += bytes;
-        grows = is_feasible_locked(admission, capacity_bytes);
-        if (!grows)
-            found->need.has_bytes -= bytes;
-        sort_members(admission->members, admission->count);
-    }
+    mbr_status status = grow_locked(admission, grown, bytes, capacity_bytes, error);
     mbr_lock_drop(&admission->lock);
-    return grows;
+    return status;
 }
 
 void mbr_member_shrink(mbr_admission *admission, mbr_member shrunk, uint64_t bytes)
@@ -201,7 +216,7 @@ void mbr_member_shrink(mbr_admission *admission, mbr_member shrunk, uint64_t byt
     mbr_lock_drop(&admission->lock);
 }
 
-void mbr_member_leave(mbr_admission *admission, mbr_member left)
+bool mbr_member_leave(mbr_admission *admission, mbr_member left)
 {
     mbr_lock_take(&admission->lock);
     member *found = find_locked(admission, left);
@@ -210,6 +225,7 @@ void mbr_member_leave(mbr_admission *admission, mbr_member left)
         sort_members(admission->members, admission->count);
     }
     mbr_lock_drop(&admission->lock);
+    return found != NULL;
 }
 
 uint32_t mbr_admission_count(mbr_admission *admission)

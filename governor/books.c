@@ -9,6 +9,7 @@
 #include "governor/internal.h"
 
 #include "abi/base/assert.h"
+#include "abi/base/checked.h"
 
 /* Where the calling thread books for a holder. */
 typedef struct place {
@@ -161,6 +162,22 @@ mbr_status mbr_grant(mbr_holder *holder, uint64_t bytes, mbr_refusal *refusal)
 void mbr_book_grant(mbr_holder *holder, uint64_t bytes)
 {
     book_grant(place_of(holder), bytes);
+}
+
+/* Rare, so one shared word. */
+void mbr_set_aside(mbr_holder *holder, uint64_t bytes)
+{
+    atomic_fetch_add_explicit(&holder->aside_bytes, bytes, memory_order_release);
+}
+
+uint64_t mbr_take_aside(mbr_holder *holder, uint64_t most_bytes)
+{
+    uint64_t aside = atomic_load_explicit(&holder->aside_bytes, memory_order_acquire);
+    while (aside != 0 &&
+        !atomic_compare_exchange_weak_explicit(&holder->aside_bytes, &aside,
+            aside - mbr_min(aside, most_bytes), memory_order_acq_rel, memory_order_acquire)) {
+    }
+    return mbr_min(aside, most_bytes);
 }
 
 void mbr_grant_return(mbr_holder *holder, uint64_t bytes)

@@ -120,6 +120,12 @@ mbr_status mbr_authority_change_limit(mbr_authority *authority, const mbr_limit_
  * it if another process was refused. */
 void mbr_authority_sample(mbr_authority *authority, bool now);
 
+/* Asks the holders of the role cache, but not `except`, for bytes, which give them only if together
+ * they offer that much. Calls out, so the caller holds no lock; 0 inside a holder's callback. How
+ * many bytes they gave. */
+uint64_t mbr_authority_press_caches(
+    mbr_authority *authority, const mbr_holder *except, uint64_t bytes);
+
 /* A driver said out of memory although the books had room: the limit in force falls to what is
  * claimed, until the next sample, which is not due before MBR_PROBE_INTERVAL_NS, or a new limit. */
 void mbr_authority_note_exhausted(mbr_authority *authority);
@@ -202,6 +208,12 @@ typedef struct mbr_claim {
 
 mbr_status mbr_grant_all(
     const mbr_claim *claims, uint32_t count, uint32_t *refused_index, mbr_refusal *refusal);
+
+/* Granted bytes that wait for the holder's next claims, such as those of a claimed ticket: set
+ * aside, they stay granted until somebody takes them, at most `most_bytes`, to charge or to return.
+ */
+void mbr_set_aside(mbr_holder *holder, uint64_t bytes);
+uint64_t mbr_take_aside(mbr_holder *holder, uint64_t most_bytes);
 
 /* -> charged, without a grant and even past the limit: bytes that the device gave already. What
  * all claims together may not pass is 2^63 - 1: no device gave that, the host checks numbers first.

@@ -91,6 +91,7 @@ struct mbr_holder {
     mbr_pressure_callbacks pressed; /* ask NULL: never asked */
     bool being_asked;               /* governor->lock: one thread at a time, and it stays alive */
     _Atomic uint32_t ticket_count;  /* that exist */
+    _Atomic uint64_t aside_bytes;   /* of granted: for the holder's next calls */
 
     _Alignas(MBR_LINE_BYTES) mbr_total charged;
     _Atomic uint64_t leased_bytes; /* granted + charged; kept for a holder with an allowance only */
@@ -231,8 +232,6 @@ static inline void mbr_tickets_wake(mbr_authority *authority)
 /* Asks the holders for what is missing and has them give it, if together they offer enough. Calls
  * out. The bytes by which their leases fell. */
 uint64_t mbr_press(mbr_authority *authority, const mbr_pressure *pressure);
-/* Whether this thread runs inside a callback of a holder. */
-bool mbr_is_pressing(void);
 
 /* ---- limit.c */
 uint64_t mbr_claimed_locked(const mbr_authority *authority) MBR_REQUIRES(&authority->lock);

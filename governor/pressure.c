@@ -59,14 +59,16 @@ static uint64_t most_to_take(const mbr_holder *holder, const mbr_pressure *press
 }
 
 /* Marked as being asked, a holder is not destroyed and no other thread calls it. */
-static void gather(mbr_authority *authority, const mbr_pressure *pressure, round *asked)
+static void gather(mbr_authority *authority, const mbr_pressure *pressure, const mbr_holder *except,
+    bool caches_only, round *asked)
 {
     mbr_holder *holder;
     asked->count = 0;
     mbr_lock_take(&authority->governor->lock);
     DL_FOREACH(authority->holders, holder)
     {
-        if (holder->pressed.ask == NULL || holder->being_asked)
+        if (holder->pressed.ask == NULL || holder->being_asked || holder == except ||
+            (caches_only && holder->role != MBR_ROLE_CACHE))
             continue;
         holder->being_asked = true;
         asked->holders[asked->count] = holder;
@@ -123,11 +125,12 @@ static uint64_t have_them_give(const mbr_pressure *pressure, const round *asked)
     return given;
 }
 
-uint64_t mbr_press(mbr_authority *authority, const mbr_pressure *pressure)
+static uint64_t press(mbr_authority *authority, const mbr_pressure *pressure,
+    const mbr_holder *except, bool caches_only)
 {
     round asked;
     mbr_lock_assert_none_held();
-    gather(authority, pressure, &asked);
+    gather(authority, pressure, except, caches_only, &asked);
     is_pressing = true;
     ask(pressure, &asked);
     bool suffices = mbr_plan_pressure(pressure->bytes, asked.offers, asked.count);
@@ -135,4 +138,23 @@ uint64_t mbr_press(mbr_authority *authority, const mbr_pressure *pressure)
     is_pressing = false;
     let_go(authority, &asked);
     return given;
+}
+
+uint64_t mbr_press(mbr_authority *authority, const mbr_pressure *pressure)
+{
+    return press(authority, pressure, NULL, false);
+}
+
+uint64_t mbr_authority_press_caches(
+    mbr_authority *authority, const mbr_holder *except, uint64_t bytes)
+{
+    if (is_pressing || bytes == 0)
+        return 0;
+    mbr_pressure pressure = {.struct_size = sizeof(pressure),
+        .tier = authority->tier,
+        .role = MBR_ROLE_CACHE,
+        .bytes = bytes,
+        .deadline_ns = MBR_NO_DEADLINE,
+        .generation = atomic_load_explicit(&authority->generation, memory_order_acquire)};
+    return press(authority, &pressure, except, true);
 }

@@ -171,6 +171,16 @@ void mbr_tickets_settle(mbr_authority *authority)
 }
 
 /* ---- Figures */
+uint64_t mbr_ticket_bytes(const mbr_ticket *ticket)
+{
+    return ticket->bytes;
+}
+
+const char *mbr_ticket_state_name(const mbr_ticket *ticket)
+{
+    return state_names[state_of(ticket)];
+}
+
 uint32_t mbr_tickets_read_locked(const mbr_authority *authority, uint64_t *bytes)
 {
     const mbr_ticket *ticket;
@@ -415,7 +425,7 @@ static bool try_enqueue(mbr_authority *authority, mbr_ticket *ticket)
     return fits;
 }
 
-mbr_status mbr_ticket_submit(
+mbr_status mbr_ticket_prepare(
     const mbr_ticket_options *options, mbr_ticket **ticket, mbr_refusal *refusal, mbr_error *error)
 {
     *ticket = NULL;
@@ -438,10 +448,24 @@ mbr_status mbr_ticket_submit(
             MBR_TICKET_LIMIT_COUNT, holder->authority->name);
     }
     *ticket = made;
-    mbr_lease_for_tickets(holder->authority); /* before anybody here has to give */
-    ask_for(made);
-    mbr_authority_deliver(holder->authority);
     return MBR_OK;
+}
+
+void mbr_ticket_press(mbr_ticket *ticket)
+{
+    mbr_authority *authority = authority_of(ticket);
+    mbr_lease_for_tickets(authority); /* before anybody here has to give */
+    ask_for(ticket);
+    mbr_authority_deliver(authority);
+}
+
+mbr_status mbr_ticket_submit(
+    const mbr_ticket_options *options, mbr_ticket **ticket, mbr_refusal *refusal, mbr_error *error)
+{
+    mbr_status status = mbr_ticket_prepare(options, ticket, refusal, error);
+    if (status == MBR_OK)
+        mbr_ticket_press(*ticket);
+    return status;
 }
 
 /* ---- Ends */

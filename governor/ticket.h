@@ -32,6 +32,16 @@ typedef struct mbr_ticket_options {
 mbr_status mbr_ticket_submit(
     const mbr_ticket_options *options, mbr_ticket **ticket, mbr_refusal *refusal, mbr_error *error);
 
+/* The two halves of a submission, for one who has to know the ticket before anybody is told of it:
+ * the first asks nobody and tells nobody. The second does, and is the caller's last use of a ticket
+ * that its `settled` may destroy. */
+mbr_status mbr_ticket_prepare(
+    const mbr_ticket_options *options, mbr_ticket **ticket, mbr_refusal *refusal, mbr_error *error);
+void mbr_ticket_press(mbr_ticket *ticket);
+
+uint64_t mbr_ticket_bytes(const mbr_ticket *ticket);
+const char *mbr_ticket_state_name(const mbr_ticket *ticket);
+
 /* MBR_TICKET_…; times it out if that is due. */
 uint32_t mbr_ticket_poll(mbr_ticket *ticket);
 
@@ -62,6 +72,9 @@ void mbr_authority_retire_tickets(mbr_authority *authority);
 void mbr_authority_poll(mbr_authority *authority);
 /* Only tells. One load when nobody is to be told. */
 void mbr_authority_deliver(mbr_authority *authority);
+
+/* Whether this thread runs inside a callback of a holder. */
+bool mbr_is_pressing(void);
 
 /* Claims several authorities' bytes, or none, waiting: tried in ascending order, and whenever one
  * refuses all others are given back while a ticket waits there; its age counts from the call.

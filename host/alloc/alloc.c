@@ -97,7 +97,9 @@ static mbr_record *reclaim_and_grow(need *need)
     uint64_t bytes = need->class_index == MBR_CLASS_OWN_SPAN ? need->request->bytes
                                                              : mbr_class_bytes(need->class_index);
     mbr_slabs_shed(arena, idle_bytes > bytes ? idle_bytes - bytes : 0);
-    mbr_backing_evict(arena->backing, bytes);
+    uint64_t given = mbr_backing_evict(arena->backing, bytes);
+    mbr_authority_press_caches(
+        mbr_backing_authority(arena->backing), arena->cache_holder, bytes - mbr_min(bytes, given));
     block = grow_least(need);
     if (block == NULL && may_reclaim(need))
         block = refill(need); /* meanwhile another thread may have released one */

@@ -3,6 +3,24 @@
 
 static _Atomic uint64_t last_arena_id; /* threads find their caches by it, so it is the process's */
 
+/* ---- What the arena gives when the cache is asked */
+/* Blocks that threads keep count too: they go back to their slabs first. */
+static uint64_t read_idle(void *context)
+{
+    mbr_arena *arena = context;
+    mbr_lock_take(&arena->lock);
+    mbr_caches_collect_locked(arena);
+    uint64_t idle = arena->idle_bytes;
+    mbr_lock_drop(&arena->lock);
+    return idle;
+}
+
+static uint64_t shed_idle(void *context, uint64_t bytes)
+{
+    uint64_t idle = read_idle(context);
+    return mbr_slabs_shed(context, idle - mbr_min(idle, bytes));
+}
+
 /* ---- Life */
 mbr_status mbr_arena_create(const mbr_arena_options *options, mbr_arena **arena, mbr_error *error)
 {
@@ -33,6 +51,8 @@ mbr_status mbr_arena_create(const mbr_arena_options *options, mbr_arena **arena,
     mbr_lock_init(&made->lock, MBR_RANK_SLAB);
     mbr_condition_init(&made->given);
     made->id = atomic_fetch_add_explicit(&last_arena_id, 1, memory_order_relaxed) + 1;
+    made->keeper = (mbr_idle_keeper){.idle_bytes = read_idle, .shed = shed_idle, .context = made};
+    mbr_backing_add_keeper(made->backing, &made->keeper);
     *arena = made;
     return MBR_OK;
 }
@@ -66,6 +86,7 @@ mbr_status mbr_arena_destroy(mbr_arena *arena, mbr_error *error)
             (unsigned long long)(out - mbr_min(queued + lost, out)), (unsigned long long)queued,
             (unsigned long long)lost);
     mbr_caches_close(arena);
+    mbr_backing_remove_keeper(arena->backing, &arena->keeper);
     mbr_lock_take(&arena->lock);
     mbr_payers_fold_locked(arena);
     mbr_slab *detached = mbr_slabs_detach_locked(arena, 0);

@@ -189,6 +189,7 @@ struct mbr_arena {
     mbr_context *context;
     const mbr_fork_flag *serves; /* the context's: down in a forked child */
     mbr_holder *cache_holder;
+    mbr_idle_keeper keeper; /* idle slabs, when the cache is asked */
     mbr_heap heap;
     const mbr_mechanism *mechanism; /* the backing's */
     uint32_t isolation_group;

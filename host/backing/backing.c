@@ -3,6 +3,64 @@
 
 #include <utlist.h>
 
+/* ---- What the cache gives when it is asked */
+void mbr_backing_add_keeper(mbr_backing *backing, mbr_idle_keeper *keeper)
+{
+    mbr_lock_take(&backing->lock);
+    DL_APPEND(backing->keepers, keeper);
+    mbr_lock_drop(&backing->lock);
+}
+
+void mbr_backing_remove_keeper(mbr_backing *backing, mbr_idle_keeper *keeper)
+{
+    mbr_lock_take(&backing->lock);
+    while (keeper->is_called)
+        mbr_condition_wait(&backing->edited, &backing->lock, UINT64_MAX);
+    DL_DELETE(backing->keepers, keeper);
+    mbr_lock_drop(&backing->lock);
+}
+
+/* One keeper after another, each kept in the list while it is called. `bytes` 0: only asked. */
+static uint64_t call_keepers(mbr_backing *backing, uint64_t bytes)
+{
+    uint64_t sum = 0;
+    mbr_lock_take(&backing->lock);
+    for (mbr_idle_keeper *keeper = backing->keepers; keeper != NULL; keeper = keeper->next) {
+        if (keeper->is_called || (bytes != 0 && sum >= bytes))
+            continue;
+        keeper->is_called = true;
+        mbr_lock_drop(&backing->lock);
+        sum += bytes == 0 ? keeper->idle_bytes(keeper->context)
+                          : keeper->shed(keeper->context, bytes - sum);
+        mbr_lock_take(&backing->lock);
+        keeper->is_called = false;
+        mbr_condition_signal_all(&backing->edited);
+    }
+    mbr_lock_drop(&backing->lock);
+    return sum;
+}
+
+static uint64_t could_give(void *context, const mbr_pressure *pressure)
+{
+    (void)pressure;
+    mbr_backing *backing = context;
+    mbr_lock_take(&backing->lock);
+    uint64_t bytes = mbr_backing_cached_bytes_locked(backing);
+    mbr_lock_drop(&backing->lock);
+    return bytes + call_keepers(backing, 0);
+}
+
+/* Extents first. Then what slabs keep idle: their spans come into the cache, or go at once. */
+static void give(void *context, const mbr_pressure *pressure, uint64_t bytes)
+{
+    (void)pressure;
+    mbr_backing *backing = context;
+    uint64_t given = mbr_backing_evict(backing, bytes);
+    if (given < bytes && call_keepers(backing, bytes - given) != 0)
+        mbr_backing_evict(backing, bytes - given);
+}
+
+/* ---- Life */
 mbr_status mbr_backing_create(
     const mbr_backing_options *options, mbr_backing **backing, mbr_error *error)
 {
@@ -11,13 +69,10 @@ mbr_status mbr_backing_create(
     if (created == NULL)
         return mbr_fail(
             error, MBR_OUT_OF_HOST_MEMORY, "no host memory for a backing of %s", options->name);
-    mbr_holder_options holder = {
-        .name = options->name, .role = MBR_ROLE_CACHE, .allowance_bytes = MBR_NO_ALLOWANCE};
-    mbr_status status = mbr_holder_create(options->authority, &holder, &created->cache, error);
-    if (status != MBR_OK) {
-        mbr_heap_release(options->heap, created);
-        return status;
-    }
+    mbr_holder_options holder = {.name = options->name,
+        .role = MBR_ROLE_CACHE,
+        .allowance_bytes = MBR_NO_ALLOWANCE,
+        .pressed = {could_give, give, created}};
     created->port = options->port;
     created->mechanism = mbr_port_mechanism(options->port);
     created->authority = options->authority;
@@ -27,6 +82,14 @@ mbr_status mbr_backing_create(
         options->busy_wait_ns != 0 ? options->busy_wait_ns : MBR_BUSY_WAIT_DEFAULT_NS;
     mbr_lock_init(&created->lock, MBR_RANK_BACKING);
     mbr_condition_init(&created->edited);
+    /* Last, because from then on it may be asked. */
+    mbr_status status = mbr_holder_create(options->authority, &holder, &created->cache, error);
+    if (status != MBR_OK) {
+        mbr_condition_finish(&created->edited);
+        mbr_lock_finish(&created->lock);
+        mbr_heap_release(options->heap, created);
+        return status;
+    }
     *backing = created;
     return MBR_OK;
 }
@@ -154,13 +217,17 @@ void mbr_backing_remove_user(mbr_backing *backing, mbr_backing_user *user)
 mbr_status mbr_backing_grant(
     mbr_backing *backing, mbr_holder *holder, uint64_t bytes, mbr_refusal *refusal)
 {
+    uint64_t aside = mbr_take_aside(holder, bytes);
     if (bytes >= MBR_LARGE_GRANT_BYTES)
         mbr_authority_sample(backing->authority, false);
-    mbr_status status = mbr_grant(holder, bytes, refusal);
-    if (status == MBR_OK || refusal->reason != MBR_REFUSED_MEASURED)
-        return status;
-    mbr_authority_sample(backing->authority, false);
-    return mbr_grant(holder, bytes, refusal);
+    mbr_status status = mbr_grant(holder, bytes - aside, refusal);
+    if (status != MBR_OK && refusal->reason == MBR_REFUSED_MEASURED) {
+        mbr_authority_sample(backing->authority, false);
+        status = mbr_grant(holder, bytes - aside, refusal);
+    }
+    if (status != MBR_OK)
+        mbr_set_aside(holder, aside);
+    return status;
 }
 
 mbr_holder *mbr_backing_cache(mbr_backing *backing)

@@ -72,6 +72,21 @@ void mbr_backing_keep_watermark(mbr_backing *backing);
 uint64_t mbr_backing_trim(mbr_backing *backing, uint64_t keep_bytes);
 /* The same by amount: what a refused grant is short of. */
 uint64_t mbr_backing_evict(mbr_backing *backing, uint64_t bytes);
+/* Who keeps spans of the backing idle, such as slabs with no block out: asked what it could shed,
+ * and to shed at least `bytes` where it has as many, with no lock held. The caller's memory, until
+ * removed. */
+typedef struct mbr_idle_keeper {
+    uint64_t (*idle_bytes)(void *context);
+    uint64_t (*shed)(void *context, uint64_t bytes);
+    void *context;
+    struct mbr_idle_keeper *prev, *next; /* the backing's, like the next */
+    bool is_called;
+} mbr_idle_keeper;
+
+void mbr_backing_add_keeper(mbr_backing *backing, mbr_idle_keeper *keeper);
+/* Waits until it is not being called. */
+void mbr_backing_remove_keeper(mbr_backing *backing, mbr_idle_keeper *keeper);
+
 /* A context that may use the backing; the caller's memory, for as long as it is bound. Where the
  * mechanism's memory does not outlive its context (MBR_FACT_RELEASABLE_AFTER_LOSS), the last living
  * user stands for the device: once all users are lost no slot is called any more and nothing is

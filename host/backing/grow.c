@@ -349,7 +349,9 @@ static void publish(mbr_growth_run *run, mbr_range_grow_result *result)
     mbr_mapped_add(run->options->holder, mapped);
     if (plan->parked_bytes != 0 && run->options->holder != backing->cache)
         mbr_mapped_transfer(backing->cache, run->options->holder, plan->parked_bytes);
-    mbr_grant_return(run->options->holder, run->granted_bytes);
+    /* What was adopted needs no new bytes: as many of those set aside are for others again. */
+    uint64_t spared = mbr_take_aside(run->options->holder, run->adopted_bytes);
+    mbr_grant_return(run->options->holder, run->granted_bytes + spared);
     result->content = zero ? MBR_CONTENT_ZERO
         : undefined        ? MBR_CONTENT_UNDEFINED
                            : MBR_CONTENT_STALE;
@@ -431,15 +433,25 @@ static uint64_t could_give(const mbr_growth_run *run)
     return bytes;
 }
 
-/* The cache is first asked what it could give, and gives only if that suffices: a refusal costs
- * nobody its parked extents. */
+/* The cache is first asked what it could give, and gives only if that suffices, together with what
+ * other caches under the authority offer: a refusal costs nobody its parked extents. */
+static bool make_room(mbr_growth_run *run, uint64_t short_bytes)
+{
+    mbr_backing *backing = run->backing;
+    uint64_t own = mbr_min(could_give(run), short_bytes);
+    uint64_t others =
+        mbr_authority_press_caches(backing->authority, backing->cache, short_bytes - own);
+    if (own + others < short_bytes)
+        return others != 0; /* somebody gave less than was offered; it may do all the same */
+    return others + (own != 0 ? mbr_backing_evict_beside(backing, own, &run->plan) : 0) != 0;
+}
+
 static mbr_status attempt_under_pressure(mbr_growth_run *run, mbr_range_grow_result *result)
 {
     for (;;) {
         uint64_t short_bytes;
         mbr_status status = attempt(run, result, &short_bytes);
-        if (status == MBR_OK || short_bytes == 0 || could_give(run) < short_bytes ||
-            mbr_backing_evict_beside(run->backing, short_bytes, &run->plan) == 0)
+        if (status == MBR_OK || short_bytes == 0 || !make_room(run, short_bytes))
             return status;
         if (!run->planned) {
             mbr_plan_sources(&run->plan);

@@ -154,6 +154,7 @@ struct mbr_backing {
     bool has_group, has_groups;
     _Atomic uint64_t keep_bytes;
     _Atomic uint64_t idle_bytes; /* of slabs above */
+    mbr_idle_keeper *keepers;    /* lock */
     uint64_t busy_wait_ns;
     mbr_range *live;
     mbr_range *cached; /* coldest first */

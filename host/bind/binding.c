@@ -242,12 +242,14 @@ mbr_status mbr_manager_bind(mbr_manager *manager, const mbr_bind_request *reques
 {
     binding->value = 0;
     mbr_bind_request own;
-    mbr_status taken = MBR_TAKE(&own, mbr_bind_request, cache_keep_bytes, request, error);
-    if (taken != MBR_OK)
-        return taken;
+    mbr_status status = MBR_TAKE(&own, mbr_bind_request, cache_keep_bytes, request, error);
+    if (status == MBR_OK)
+        status = mbr_refuse_in_callback(error);
+    if (status != MBR_OK)
+        return status;
     request = &own;
     uint64_t handle;
-    mbr_status status = mbr_table_prepare(&manager->bindings, &handle, error);
+    status = mbr_table_prepare(&manager->bindings, &handle, error);
     if (status != MBR_OK)
         return status;
     mbr_binding_record *record;
@@ -374,7 +376,9 @@ static mbr_status check_unused(
 
 mbr_status mbr_manager_unbind(mbr_manager *manager, mbr_binding_handle binding, mbr_error *error)
 {
-    mbr_status status;
+    mbr_status status = mbr_refuse_in_callback(error);
+    if (status != MBR_OK)
+        return status;
     mbr_binding_record *record = begin_close(manager, binding, &status, error);
     if (record == NULL)
         return status;

@@ -97,13 +97,14 @@ mbr_status mbr_manager_destroy_authority(
         return status;
     mbr_lock_take(&manager->lock);
     uint64_t holders = record->holder_count, backings = record->backing_count;
-    bool mine = holders + backings == 0 && !record->closing;
+    uint64_t callers = record->caller_count;
+    bool mine = holders + backings + callers == 0 && !record->closing;
     record->closing |= mine;
     mbr_lock_drop(&manager->lock);
     if (!mine)
         return mbr_fail(error, MBR_IN_USE,
-            "%llu holders and %llu bindings refer to the authority; end them first",
-            (unsigned long long)holders, (unsigned long long)backings);
+            "%llu holders, %llu bindings and %llu calls refer to the authority; end them first",
+            (unsigned long long)holders, (unsigned long long)backings, (unsigned long long)callers);
     mbr_table_take(&manager->authorities, authority.value);
     mbr_await_walks(manager);
     status = mbr_authority_destroy(record->authority, error);
@@ -142,7 +143,10 @@ mbr_status mbr_manager_create_holder(mbr_manager *manager, const mbr_holder_requ
     if (taken != MBR_OK)
         return taken;
     request = &own;
-    mbr_status status;
+    mbr_status status =
+        mbr_flags_check(request->flags, MBR_HOLDER_BORROWS, "mbr_holder_request", error);
+    if (status != MBR_OK)
+        return status;
     mbr_authority_record *authority =
         mbr_find_authority(manager, request->authority.value, &status, error);
     if (authority == NULL)
@@ -158,8 +162,11 @@ mbr_status mbr_manager_create_holder(mbr_manager *manager, const mbr_holder_requ
         "the authority is being destroyed", error);
     if (status != MBR_OK)
         goto drop_handle;
-    mbr_holder_options options = {
-        .name = request->name, .role = request->role, .allowance_bytes = request->allowance_bytes};
+    mbr_holder_options options = {.name = request->name,
+        .role = request->role,
+        .allowance_bytes = request->allowance_bytes,
+        .borrows = (request->flags & MBR_HOLDER_BORROWS) != 0,
+        .pressed = request->pressed};
     status = mbr_holder_create(authority->authority, &options, &record->holder, error);
     if (status != MBR_OK)
         goto uncount;
@@ -205,7 +212,8 @@ static mbr_status begin_close(
     mbr_lock_take(&manager->lock);
     mbr_holder_record *record = mbr_await_holder_locked(manager, handle.value, &status, error);
     if (record != NULL && record->prefix_count != 0)
-        status = mbr_fail(error, MBR_IN_USE, "%llu prefixes are the holder's; release them first",
+        status = mbr_fail(error, MBR_IN_USE,
+            "%llu prefixes, tickets and admissions are the holder's; end them first",
             (unsigned long long)record->prefix_count);
     else if (record != NULL)
         record->closing = true;
@@ -233,10 +241,14 @@ mbr_status mbr_manager_destroy_holder(
     mbr_manager *manager, mbr_holder_handle holder, mbr_error *error)
 {
     mbr_holder_record *record;
-    mbr_status status = begin_close(manager, holder, &record, error);
+    mbr_status status = mbr_refuse_in_callback(error);
+    if (status != MBR_OK)
+        return status;
+    status = begin_close(manager, holder, &record, error);
     if (status != MBR_OK)
         return status;
     mbr_manager_fold(manager);
+    mbr_grant_return(record->holder, mbr_take_aside(record->holder, UINT64_MAX));
     status = mbr_holder_check_idle(record->holder, error);
     if (status != MBR_OK) {
         mbr_end_close(manager, &record->closing);

@@ -21,13 +21,15 @@ static void init_tables(mbr_manager *manager)
     mbr_table_init(&manager->bindings, "binding", &manager->heap);
     mbr_table_init(&manager->ranges, "range", &manager->heap);
     mbr_table_init(&manager->prefixes, "prefix", &manager->heap);
+    mbr_table_init(&manager->tickets, "ticket", &manager->heap);
+    mbr_table_init(&manager->admissions, "admission", &manager->heap);
 }
 
 static void finish_tables(mbr_manager *manager)
 {
     mbr_table *tables[] = {&manager->plugins, &manager->mechanisms, &manager->authorities,
         &manager->holders, &manager->eps, &manager->streams, &manager->bindings, &manager->ranges,
-        &manager->prefixes};
+        &manager->prefixes, &manager->tickets, &manager->admissions};
     for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
         mbr_table_finish(tables[i]);
 }
@@ -223,6 +225,47 @@ static void sample_limits(mbr_manager *manager)
         mbr_authority_sample(record->authority, false);
 }
 
+mbr_authority_record *mbr_poll_begin(
+    mbr_manager *manager, mbr_authority_handle handle, mbr_status *status, mbr_error *error)
+{
+    mbr_lock_take(&manager->lock);
+    mbr_authority_record *record = mbr_find_authority(manager, handle.value, status, error);
+    if (record != NULL)
+        record->caller_count++;
+    mbr_lock_drop(&manager->lock);
+    return record;
+}
+
+mbr_status mbr_refuse_in_callback(mbr_error *error)
+{
+    return mbr_is_pressing()
+        ? mbr_fail(error, MBR_BUSY,
+              "this thread is in a callback of a holder that is asked for bytes; call it later")
+        : MBR_OK;
+}
+
+void mbr_poll_end(mbr_manager *manager, mbr_authority_record *record)
+{
+    mbr_unrefer(manager, &record->caller_count);
+}
+
+/* What may call clients back, one authority after another. */
+static void poll_authorities(mbr_manager *manager)
+{
+    uint32_t cursor = 0;
+    for (;;) {
+        mbr_lock_take(&manager->lock);
+        mbr_authority_record *record = mbr_table_next(&manager->authorities, &cursor);
+        if (record != NULL)
+            record->caller_count++;
+        mbr_lock_drop(&manager->lock);
+        if (record == NULL)
+            return;
+        mbr_authority_poll(record->authority);
+        mbr_poll_end(manager, record);
+    }
+}
+
 void mbr_manager_poll(mbr_manager *manager)
 {
     uint32_t cursor = 0;
@@ -232,6 +275,7 @@ void mbr_manager_poll(mbr_manager *manager)
         mbr_context_reap(ep->context, true);
     sample_limits(manager);
     mbr_end_walk(manager, walk);
+    poll_authorities(manager);
 }
 
 void mbr_manager_fold(mbr_manager *manager)

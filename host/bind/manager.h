@@ -11,7 +11,9 @@
 #include "abi/base/checked.h"
 #include "abi/base/error.h"
 #include "abi/base/growable.h"
+#include "governor/admission.h"
 #include "governor/governor.h"
+#include "governor/ticket.h"
 #include "host/alloc/arena.h"
 #include "host/backing/backing.h"
 #include "host/bind/log.h"
@@ -45,6 +47,7 @@ typedef struct mbr_authority_record {
     mbr_mechanism_record *measured; /* NULL: none */
     uint64_t handle;
     uint64_t holder_count, backing_count;
+    uint64_t caller_count; /* calls that may call clients back, which no walk covers */
     uint32_t tier;
     bool closing;
 } mbr_authority_record;
@@ -54,9 +57,24 @@ typedef struct mbr_holder_record {
     mbr_authority_record *authority;
     uint64_t holder_id;
     uint64_t handle;
-    uint64_t prefix_count; /* they pay through it, or will when the one that pays now ends */
+    uint64_t prefix_count; /* prefixes, tickets and admissions that are the holder's */
     bool closing;          /* one call at a time tries to end it */
 } mbr_holder_record;
+
+typedef struct mbr_ticket_record {
+    mbr_ticket *ticket;
+    mbr_holder_record *holder;
+    uint64_t handle;
+    uint64_t user_count; /* calls that work on it; its end waits for them */
+    void (*settled)(void *context, mbr_ticket_handle ticket);
+    void *context;
+} mbr_ticket_record;
+
+typedef struct mbr_admission_record {
+    mbr_admission *admission;
+    mbr_holder_record *holder;
+    uint64_t handle;
+} mbr_admission_record;
 
 typedef struct mbr_ep_record {
     mbr_context *context;
@@ -124,6 +142,7 @@ struct mbr_manager {
     uint64_t ep_ordinal, backing_ordinal;
     uint64_t last_sample_ns;
     mbr_table plugins, mechanisms, authorities, holders, eps, streams, bindings, ranges, prefixes;
+    mbr_table tickets, admissions;
 };
 
 /* ---- Lookups: NULL, and *status says why. In line, because every call begins with some.
@@ -147,6 +166,8 @@ MBR_FIND_DEFINE(stream, streams)
 MBR_FIND_DEFINE(binding, bindings)
 MBR_FIND_DEFINE(range, ranges)
 MBR_FIND_DEFINE(prefix, prefixes)
+MBR_FIND_DEFINE(ticket, tickets)
+MBR_FIND_DEFINE(admission, admissions)
 
 /* The same for calls that end a record, under the manager's lock: of racing ones the first sets
  * `closing`, drops the lock and goes on; the others wait here for its answer, which decides theirs,
@@ -193,7 +214,17 @@ void mbr_unrefer(mbr_manager *manager, uint64_t *reference_count);
 /* During a walk: the backing after `last`, NULL to begin. */
 mbr_backing_record *mbr_next_backing(mbr_manager *manager, const mbr_backing_record *last);
 
-/* Counts a prefix on the holder, so that it is not destroyed before the prefix. NULL: *status. */
+/* An authority whose holders or waiters a call is about to call back: it is not destroyed
+ * meanwhile, and no walk is open, so that the callbacks may end records. NULL: *status. */
+mbr_authority_record *mbr_poll_begin(
+    mbr_manager *manager, mbr_authority_handle handle, mbr_status *status, mbr_error *error);
+void mbr_poll_end(mbr_manager *manager, mbr_authority_record *record);
+/* MBR_BUSY inside a callback of a holder that is asked for bytes: what calls it makes or ends
+ * things that the asking stands on. */
+mbr_status mbr_refuse_in_callback(mbr_error *error);
+
+/* Counts a prefix, ticket or admission on the holder, so that it is not destroyed before that.
+ * NULL: *status. */
 mbr_holder_record *mbr_refer_holder(
     mbr_manager *manager, mbr_holder_handle handle, mbr_status *status, mbr_error *error);
 void mbr_unrefer_holder(mbr_manager *manager, mbr_holder_record *record);

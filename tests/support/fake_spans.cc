@@ -174,6 +174,22 @@ const mbr_mechanism *mbr_port_mechanism(const mbr_port *port)
     return &port->mechanism;
 }
 
+mbr_authority *mbr_backing_authority(mbr_backing *backing)
+{
+    return mbr_holder_authority(backing->cache);
+}
+
+/* No cache is asked here: what slabs shed then, the tests over the whole backing see. */
+void mbr_backing_add_keeper(mbr_backing *backing, mbr_idle_keeper *)
+{
+    backing->keepers++;
+}
+
+void mbr_backing_remove_keeper(mbr_backing *backing, mbr_idle_keeper *)
+{
+    Require(backing->keepers-- > 0, "a keeper that was never added");
+}
+
 void mbr_backing_count_idle(mbr_backing *backing, int64_t by_bytes)
 {
     backing->idle_bytes += by_bytes;

@@ -40,6 +40,7 @@ struct mbr_backing {
     std::atomic<uint64_t> fail_at{0};    /* the Nth take from now fails; 0: none */
     std::atomic<uint64_t> fail_count{1}; /* so many takes fail from there */
     mbr_status fail_status = MBR_OUT_OF_MEMORY;
+    int keepers = 0;
     enum class Lie { kNone, kMisaligned, kTooSmall, kTaken, kOwnsNothing } lie = Lie::kNone;
 
     /* What happened. */

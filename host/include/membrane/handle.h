@@ -41,6 +41,14 @@ typedef struct mbr_holder_handle {
     uint64_t value;
 } mbr_holder_handle;
 
+typedef struct mbr_ticket_handle {
+    uint64_t value;
+} mbr_ticket_handle;
+
+typedef struct mbr_admission_handle {
+    uint64_t value;
+} mbr_admission_handle;
+
 typedef struct mbr_ep_handle {
     uint64_t value;
 } mbr_ep_handle;

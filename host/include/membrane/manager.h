@@ -8,6 +8,7 @@
 #include "membrane/budget.h"
 #include "membrane/handle.h"
 #include "membrane/plugin.h"
+#include "membrane/pressure.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -35,8 +36,10 @@ MBR_API mbr_status mbr_manager_create(
  * EP or opened plugin lives. What was leaked on purpose is counted in the log, not refused. */
 MBR_API mbr_status mbr_manager_destroy(mbr_manager *manager, mbr_error *error);
 
-/* Reaps completed releases, closes epochs that are due, samples limits at most once a second. The
- * whole work of a manager without threads. */
+/* Reaps completed releases, closes epochs that are due, samples limits at most once a second, times
+ * out tickets, asks holders again for those that wait, and tells whose ticket has settled. The
+ * whole work of a manager without threads. Calls clients back, so the caller holds no lock of
+ * theirs. */
 MBR_API void mbr_manager_poll(mbr_manager *manager);
 
 /* ---- Plugins and mechanisms ---------------------------------------------------------------------
@@ -136,7 +139,13 @@ typedef struct mbr_holder_request {
     mbr_authority_handle authority;
     const char *name;         /* at most 47 bytes */
     uint64_t allowance_bytes; /* MBR_NO_ALLOWANCE: bounded by the authority alone */
+    /* With MBR_HOLDER_BORROWS the allowance is a share that others do not press, not a bound. */
+    uint32_t flags;
+    uint32_t reserved_0;
+    mbr_pressure_callbacks pressed; /* both NULL: it is never asked for bytes */
 } mbr_holder_request;
+
+#define MBR_HOLDER_BORROWS 0x1U /* critical: leases past its allowance what others leave */
 
 MBR_API mbr_status mbr_manager_create_holder(mbr_manager *manager,
     const mbr_holder_request *request, mbr_holder_handle *holder, mbr_error *error);

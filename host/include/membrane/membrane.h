@@ -11,5 +11,6 @@
 #include "membrane/manager.h"
 #include "membrane/memory.h"
 #include "membrane/range.h"
+#include "membrane/ticket.h"
 
 #endif

@@ -71,6 +71,11 @@ class Admission : public testing::Test
         return member;
     }
 
+    mbr_status Grow(mbr_member member, uint64_t bytes)
+    {
+        return mbr_member_grow(admission, member, bytes, nullptr);
+    }
+
     World world;
     mbr_authority *authority;
     mbr_holder *holder, *other;
@@ -90,17 +95,18 @@ TEST_F(Admission, MoreThanOneCouldHaveAlone_NeverAndSaid)
 TEST_F(Admission, Growth_StopsWhereNobodyCouldFinish)
 {
     mbr_member a = Admit(80), b = Admit(80);
-    EXPECT_TRUE(mbr_member_try_grow(admission, a, 50));
+    EXPECT_EQ(Grow(a, 50), MBR_OK);
     // b with 21 would leave 29 free, and a lacks 30, b 59.
-    EXPECT_FALSE(mbr_member_try_grow(admission, b, 21));
-    EXPECT_TRUE(mbr_member_try_grow(admission, b, 20));
-    EXPECT_FALSE(mbr_member_try_grow(admission, b, 1));
-    EXPECT_FALSE(mbr_member_try_grow(admission, a, 31)); // more than it said
-    EXPECT_TRUE(mbr_member_try_grow(admission, a, 30));
+    EXPECT_EQ(Grow(b, 21), MBR_BUSY);
+    EXPECT_EQ(Grow(b, 20), MBR_OK);
+    EXPECT_EQ(Grow(b, 1), MBR_BUSY);
+    EXPECT_EQ(Grow(a, 31), MBR_OUT_OF_RANGE);
+    EXPECT_EQ(Grow(a, 30), MBR_OK);
     mbr_member_leave(admission, a);
-    EXPECT_TRUE(mbr_member_try_grow(admission, b, 60));
+    EXPECT_EQ(Grow(b, 60), MBR_OK);
     mbr_member_leave(admission, b);
-    EXPECT_FALSE(mbr_member_try_grow(admission, b, 1)); // gone
+    EXPECT_EQ(Grow(b, 1), MBR_UNKNOWN_OBJECT);
+    EXPECT_FALSE(mbr_member_leave(admission, b));
 }
 
 TEST_F(Admission, WhatOthersOwn_IsNotTheMembersAndACacheGivesWay)
@@ -147,7 +153,7 @@ TEST_F(Admission, RandomLives_NeverGetStuck)
             Life &life = lives[random(lives.size())];
             uint64_t bytes = 1 + random(10);
             bytes = std::min(bytes, life.most - life.has);
-            bool grows = bytes != 0 && mbr_member_try_grow(admission, life.member, bytes);
+            bool grows = bytes != 0 && Grow(life.member, bytes) == MBR_OK;
             waited += bytes != 0 && !grows;
             if (grows) {
                 ASSERT_EQ(mbr_grant(holder, bytes, nullptr), MBR_OK); // what was let grow is there
