@@ -129,7 +129,7 @@ static uint32_t view_locked(mbr_authority *authority) MBR_REQUIRES(&authority->l
             .lease_left_bytes = left,
             .own_left_bytes = own,
             .priority = ticket->priority,
-            .asking = ticket->is_kept[ASKER],
+            .asking = ticket->is_kept[ASKER] && !ticket->quiet,
             .owner = (void *)ticket};
     }
     return count;
@@ -417,6 +417,8 @@ static bool try_enqueue(mbr_authority *authority, mbr_ticket *ticket)
     if (fits) {
         ticket->number = ++authority->ticket_number;
         ticket->generation = authority->generation;
+        keep_locked(authority, ticket, ASKER); /* until pressed: others may tell of it before */
+        ticket->asked_at_ns = mbr_clock_now(&authority->governor->clock);
         DL_APPEND(authority->waiting, ticket);
         atomic_fetch_add(&authority->waiting_count, 1); /* before the room is looked at: wake */
         mbr_tickets_settle_locked(authority);
@@ -455,7 +457,9 @@ void mbr_ticket_press(mbr_ticket *ticket)
 {
     mbr_authority *authority = authority_of(ticket);
     mbr_lease_for_tickets(authority); /* before anybody here has to give */
-    ask_for(ticket);
+    if (!ticket->quiet && !mbr_is_pressing())
+        press(ticket);
+    let_go(ticket, ASKER);
     mbr_authority_deliver(authority);
 }
 

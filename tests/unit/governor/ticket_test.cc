@@ -430,6 +430,33 @@ TEST(Ticket_Threads, WaitersAndReleasers_AllAreServedAndNothingIsLeft)
     End(authority, holders[0], holders[1], holders[2], holders[3], holders[4], holders[5]);
 }
 
+TEST(Ticket_Threads, ToldAndDestroyedByAnotherThread_WhileItIsSubmitted)
+{
+    World world;
+    mbr_authority *authority = world.Authority(100);
+    mbr_holder *holder = world.Holder(authority);
+    std::atomic<int> told{0};
+    std::atomic<bool> done{false};
+    mbr_ticket_options wish = Wish(holder, 10);
+    wish.context = &told;
+    wish.settled = [](void *context, mbr_ticket *ticket) {
+        (*static_cast<std::atomic<int> *>(context))++;
+        mbr_ticket_destroy(ticket);
+    };
+    std::thread polls([&] {
+        while (!done)
+            mbr_authority_poll(authority);
+    });
+    constexpr int kRounds = 5000;
+    for (int round = 0; round < kRounds; round++)
+        Submit(wish);
+    done = true;
+    polls.join();
+    mbr_authority_poll(authority);
+    EXPECT_EQ(told, kRounds);
+    End(authority, holder);
+}
+
 TEST(Ticket_Threads, CancelAgainstGrant_ExactlyOneOfClaimedAndReturned)
 {
     World world;
