@@ -116,6 +116,7 @@ typedef struct mbr_range_record {
     mbr_binding_record *binding;
     uint64_t handle;
     uint64_t address, bytes; /* the range's own may be of its next life already */
+    uint64_t call_count;     /* calls that are inside with it: its end waits for them */
     bool closing;            /* one call at a time tries to end it */
 } mbr_range_record;
 
@@ -123,6 +124,7 @@ typedef struct mbr_prefix_record {
     mbr_prefix *prefix;
     mbr_binding_record *binding;
     mbr_holder_record *holder;
+    uint64_t call_count; /* as of a range */
 } mbr_prefix_record;
 
 struct mbr_manager {
@@ -137,7 +139,8 @@ struct mbr_manager {
     mbr_lock lock;
     mbr_walks walks;       /* over all records but ranges and prefixes */
     mbr_walks range_walks; /* over those: short, so that no release waits for the others */
-    mbr_condition closed;  /* a call that tried to end a holder, binding or range is done */
+    mbr_condition closed; /* a call that tried to end a holder, binding or range is done, or was the
+                           * last one inside with a range or prefix */
     mbr_backing_record *backings;
     uint64_t ep_ordinal, backing_ordinal;
     uint64_t last_sample_ns;

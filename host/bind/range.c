@@ -69,6 +69,40 @@ free_record:
     return status;
 }
 
+/* ---- Calls inside ------------------------------------------------------------------------------
+ * A call counts itself on the ranges and the prefix that it names, and the end of one waits until
+ * nobody is inside: what hangs on it, from its binding to its addresses, stays meanwhile. The one
+ * exception is growth within what is committed (is_committed), which may not cost a lock. */
+#define CALL_WAIT_NS UINT64_C(10000000000) /* of a release, for calls inside (rule 25) */
+
+static mbr_range_record *enter_range_locked(mbr_manager *manager, mbr_range_handle handle,
+    mbr_status *status, mbr_error *error) MBR_REQUIRES(&manager->lock)
+{
+    mbr_range_record *record = mbr_find_range(manager, handle.value, status, error);
+    if (record != NULL && record->closing) {
+        *status = mbr_fail(error, MBR_STALE, "the range is being released");
+        return NULL;
+    }
+    if (record != NULL)
+        record->call_count++;
+    return record;
+}
+
+static void leave_locked(mbr_manager *manager, uint64_t *call_count) MBR_REQUIRES(&manager->lock)
+{
+    MBR_ASSERT(*call_count != 0);
+    if (--*call_count == 0)
+        mbr_condition_signal_all(&manager->closed);
+}
+
+static void leave_range_locked(mbr_manager *manager, mbr_range_handle handle)
+    MBR_REQUIRES(&manager->lock)
+{
+    mbr_range_record *record = mbr_table_find(&manager->ranges, handle.value);
+    MBR_CHECK(record != NULL); /* it waits for this */
+    leave_locked(manager, &record->call_count);
+}
+
 /* Pieces as parts; the heap is used only for long lists. */
 typedef struct mbr_part_list {
     mbr_range_part *parts;
@@ -78,17 +112,21 @@ typedef struct mbr_part_list {
     mbr_range_part inline_parts[PART_INLINE_COUNT];
 } mbr_part_list;
 
-static void release_parts(mbr_manager *manager, mbr_part_list *list)
+static void release_parts(mbr_manager *manager, mbr_part_list *list, uint32_t count)
 {
+    mbr_lock_take(&manager->lock);
+    for (uint32_t i = 0; i < count; i++)
+        leave_range_locked(manager, (mbr_range_handle){list->parts[i].handle});
+    mbr_lock_drop(&manager->lock);
     if (list->parts != list->inline_parts)
         mbr_heap_release(&manager->heap, list->parts);
 }
 
-static mbr_status fill_part(mbr_manager *manager, mbr_part_list *list, uint32_t index,
-    const mbr_piece *piece, mbr_error *error)
+static mbr_status fill_part_locked(mbr_manager *manager, mbr_part_list *list, uint32_t index,
+    const mbr_piece *piece, mbr_error *error) MBR_REQUIRES(&manager->lock)
 {
     mbr_status status;
-    mbr_range_record *record = mbr_find_range(manager, piece->range.value, &status, error);
+    mbr_range_record *record = enter_range_locked(manager, piece->range, &status, error);
     if (record == NULL)
         return status;
     if (index == 0) {
@@ -114,10 +152,13 @@ static mbr_status make_parts(mbr_manager *manager, const mbr_piece *pieces, uint
     if (list->parts == NULL)
         return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for %u pieces", count);
     mbr_status status = MBR_OK;
-    for (uint32_t i = 0; i < count && status == MBR_OK; i++)
-        status = fill_part(manager, list, i, &pieces[i], error);
+    uint32_t entered = 0;
+    mbr_lock_take(&manager->lock);
+    for (; entered < count && status == MBR_OK; entered += status == MBR_OK)
+        status = fill_part_locked(manager, list, entered, &pieces[entered], error);
+    mbr_lock_drop(&manager->lock);
     if (status != MBR_OK)
-        release_parts(manager, list);
+        release_parts(manager, list, entered);
     return status;
 }
 
@@ -180,7 +221,7 @@ __attribute__((noinline)) static mbr_status grow(mbr_manager *manager,
     if (MBR_STATUS_CLASS(status) == MBR_CLASS_EXHAUSTED &&
         mbr_context_reap(list.context, true) != 0)
         status = mbr_backing_grow(list.backing, &options, &whole, error);
-    release_parts(manager, &list);
+    release_parts(manager, &list, request->piece_count);
     mbr_growable_give(result, &whole, sizeof(whole));
     return status;
 }
@@ -204,29 +245,56 @@ mbr_status mbr_range_decommit(mbr_manager *manager, const mbr_range_release_requ
     if (taken != MBR_OK)
         return taken;
     request = &own;
-    mbr_range_record *record = mbr_find_range(manager, request->piece.range.value, &status, error);
+    mbr_lock_take(&manager->lock);
+    mbr_range_record *record = enter_range_locked(manager, request->piece.range, &status, error);
+    mbr_lock_drop(&manager->lock);
     if (record == NULL)
         return status;
     uint64_t ids[MBR_STREAM_LIST_COUNT];
     status = mbr_stream_ids(
         manager, record->binding->ep->context, request->streams, request->stream_count, ids, error);
-    if (status != MBR_OK)
-        return status;
-    status = mbr_range_give_back(record->range, request->piece.offset_bytes, request->piece.bytes,
-        (request->flags & MBR_FREE_NOW) != 0, ids, request->stream_count, &whole, error);
+    if (status == MBR_OK)
+        status =
+            mbr_range_give_back(record->range, request->piece.offset_bytes, request->piece.bytes,
+                (request->flags & MBR_FREE_NOW) != 0, ids, request->stream_count, &whole, error);
+    mbr_lock_take(&manager->lock);
+    leave_locked(manager, &record->call_count);
+    mbr_lock_drop(&manager->lock);
     mbr_growable_give(result, &whole, sizeof(whole));
     return status;
 }
 
+/* Until no call is inside; new ones are refused meanwhile. */
+static mbr_status await_calls_locked(mbr_manager *manager, const mbr_range_record *record,
+    mbr_error *error) MBR_REQUIRES(&manager->lock)
+{
+    uint64_t deadline_ns = mbr_clock_now(&mbr_clock_monotonic) + CALL_WAIT_NS;
+    bool is_in_time = true;
+    while (record->call_count != 0 && is_in_time)
+        is_in_time = mbr_condition_wait(&manager->closed, &manager->lock, deadline_ns);
+    if (record->call_count == 0)
+        return MBR_OK;
+    return mbr_fail(error, MBR_BUSY,
+        "another call has been inside the range for %llu ms; nothing was changed, try again when "
+        "it has returned",
+        (unsigned long long)(CALL_WAIT_NS / 1000000));
+}
+
+/* NULL: *status says why. */
 static mbr_range_record *begin_release(
     mbr_manager *manager, mbr_range_handle handle, mbr_status *status, mbr_error *error)
 {
     mbr_lock_take(&manager->lock);
     mbr_range_record *record = mbr_await_range_locked(manager, handle.value, status, error);
-    if (record != NULL)
+    if (record != NULL) {
         record->closing = true;
+        *status = await_calls_locked(manager, record, error);
+    }
     mbr_lock_drop(&manager->lock);
-    return record;
+    if (record == NULL || *status == MBR_OK)
+        return record;
+    mbr_end_close(manager, &record->closing);
+    return NULL;
 }
 
 static void end_release(mbr_manager *manager, mbr_range_record *record, bool ended)
@@ -359,59 +427,94 @@ mbr_status mbr_prefix_create(mbr_manager *manager, const mbr_prefix_request *req
         &record->prefix, &whole, error);
     if (status != MBR_OK)
         goto drop_handle;
-    record->binding = list.binding; /* its range may have been released meanwhile */
+    record->binding = list.binding;
     record->holder = holder;
     count_prefixes(manager, record->binding, 1);
     mbr_table_publish(&manager->prefixes, handle, record);
     whole.prefix.value = handle;
     mbr_growable_give(result, &whole, sizeof(whole));
-    release_parts(manager, &list);
+    release_parts(manager, &list, request->piece_count);
     return MBR_OK;
 drop_handle:
     mbr_table_take(&manager->prefixes, handle);
 free_record:
     mbr_heap_release(&manager->heap, record);
 release_list:
-    release_parts(manager, &list);
+    release_parts(manager, &list, request->piece_count);
 unrefer:
     mbr_unrefer_holder(manager, holder);
     return status;
 }
 
-static mbr_status find_targets(mbr_manager *manager, const mbr_prefix_attach_request *request,
-    mbr_range **targets, mbr_error *error)
+/* Counts the call on every target, or on none. */
+static mbr_status enter_targets_locked(mbr_manager *manager,
+    const mbr_prefix_attach_request *request, mbr_range **targets, mbr_error *error)
+    MBR_REQUIRES(&manager->lock)
 {
     for (uint32_t i = 0; i < request->target_count; i++) {
         mbr_status status;
-        mbr_range_record *record =
-            mbr_find_range(manager, request->targets[i].value, &status, error);
-        if (record == NULL)
+        mbr_range_record *record = enter_range_locked(manager, request->targets[i], &status, error);
+        if (record == NULL) {
+            while (i-- > 0)
+                leave_range_locked(manager, request->targets[i]);
             return status;
+        }
         targets[i] = record->range;
     }
     return MBR_OK;
 }
 
-mbr_status mbr_prefix_attach(mbr_manager *manager, const mbr_prefix_attach_request *request,
-    mbr_prefix_attach_result *result, mbr_error *error)
+/* The same for the prefix and its targets. NULL: *status says why. */
+static mbr_prefix_record *enter_attach(mbr_manager *manager,
+    const mbr_prefix_attach_request *request, mbr_range **targets, mbr_status *status,
+    mbr_error *error)
+{
+    mbr_lock_take(&manager->lock);
+    mbr_prefix_record *record = mbr_find_prefix(manager, request->prefix.value, status, error);
+    if (record != NULL)
+        *status = enter_targets_locked(manager, request, targets, error);
+    if (record != NULL && *status == MBR_OK)
+        record->call_count++;
+    mbr_lock_drop(&manager->lock);
+    return *status == MBR_OK ? record : NULL;
+}
+
+static void leave_attach(
+    mbr_manager *manager, const mbr_prefix_attach_request *request, mbr_prefix_record *record)
+{
+    mbr_lock_take(&manager->lock);
+    for (uint32_t i = 0; i < request->target_count; i++)
+        leave_range_locked(manager, request->targets[i]);
+    leave_locked(manager, &record->call_count);
+    mbr_lock_drop(&manager->lock);
+}
+
+/* Inside with the prefix and its targets. */
+static mbr_status attach(mbr_manager *manager, const mbr_prefix_attach_request *request,
+    const mbr_prefix_record *record, mbr_range *const *targets, mbr_prefix_attach_result *result,
+    mbr_error *error)
 {
     mbr_status status;
-    mbr_prefix_attach_result whole = {MBR_SIZED(mbr_prefix_attach_result)};
-    mbr_growable_give(result, &whole, sizeof(whole));
-    mbr_prefix_attach_request own;
-    mbr_status taken = MBR_TAKE(&own, mbr_prefix_attach_request, stream, request, error);
-    if (taken != MBR_OK)
-        return taken;
-    request = &own;
-    mbr_prefix_record *record = mbr_find_prefix(manager, request->prefix.value, &status, error);
-    if (record == NULL)
-        return status;
     mbr_holder_record *holder = mbr_find_holder(manager, request->holder.value, &status, error);
     if (holder == NULL)
         return status;
     if (holder->authority != record->binding->backing->authority)
         return mbr_fail(error, MBR_INVALID_ARGUMENT,
             "the holder is of another authority than the prefix; create one under it");
+    return mbr_prefix_map_into(record->prefix, targets, request->target_count, request->limit_bytes,
+        holder->holder, result, error);
+}
+
+mbr_status mbr_prefix_attach(mbr_manager *manager, const mbr_prefix_attach_request *request,
+    mbr_prefix_attach_result *result, mbr_error *error)
+{
+    mbr_prefix_attach_result whole = {MBR_SIZED(mbr_prefix_attach_result)};
+    mbr_growable_give(result, &whole, sizeof(whole));
+    mbr_prefix_attach_request own;
+    mbr_status status = MBR_TAKE(&own, mbr_prefix_attach_request, stream, request, error);
+    if (status != MBR_OK)
+        return status;
+    request = &own;
     mbr_range *inline_targets[PART_INLINE_COUNT];
     mbr_range **targets = inline_targets;
     if (request->target_count > PART_INLINE_COUNT)
@@ -419,10 +522,11 @@ mbr_status mbr_prefix_attach(mbr_manager *manager, const mbr_prefix_attach_reque
     if (targets == NULL)
         return mbr_fail(
             error, MBR_OUT_OF_HOST_MEMORY, "no host memory for %u targets", request->target_count);
-    status = find_targets(manager, request, targets, error);
-    if (status == MBR_OK)
-        status = mbr_prefix_map_into(record->prefix, targets, request->target_count,
-            request->limit_bytes, holder->holder, &whole, error);
+    mbr_prefix_record *record = enter_attach(manager, request, targets, &status, error);
+    if (record != NULL) {
+        status = attach(manager, request, record, targets, &whole, error);
+        leave_attach(manager, request, record);
+    }
     if (targets != inline_targets)
         mbr_heap_release(&manager->heap, targets);
     mbr_growable_give(result, &whole, sizeof(whole));
@@ -431,7 +535,11 @@ mbr_status mbr_prefix_attach(mbr_manager *manager, const mbr_prefix_attach_reque
 
 mbr_status mbr_prefix_release(mbr_manager *manager, mbr_prefix_handle prefix, mbr_error *error)
 {
+    mbr_lock_take(&manager->lock);
     mbr_prefix_record *record = mbr_table_take(&manager->prefixes, prefix.value);
+    while (record != NULL && record->call_count != 0)
+        mbr_condition_wait(&manager->closed, &manager->lock, UINT64_MAX);
+    mbr_lock_drop(&manager->lock);
     if (record == NULL)
         return mbr_table_explain(&manager->prefixes, prefix.value, error);
     mbr_walks_await(&manager->range_walks);

@@ -7,6 +7,10 @@
  *   - Requests and results grow: set struct_size with MBR_SIZED.
  *   - Any thread may call, unless the call says otherwise. No thread of Membrane's own runs unless
  *     the manager was created with internal threads.
+ *   - A call on a range, prefix or allocation that another thread ends meanwhile is safe: it is
+ *     waited for, or answers MBR_STALE; but see mbr_range_grow. Bindings, EPs and holders are used
+ *     without a lock by every allocation: whoever ends one, or what it hangs on, knows that no
+ *     other thread is inside a call that names it or what was made with it.
  *   - After a failure nothing has changed, unless the call says what is left.
  *   - Size 0 gives a unique, releasable answer without bytes.
  */

@@ -81,6 +81,138 @@ TEST(Walk, PrefixesReadWhileTheyAreReleased_AreThereOrStale)
     EXPECT_EQ(MBR_OK, world.release(source.range));
 }
 
+// A late caller is refused, an early one is waited for; nobody touches another's range.
+TEST(Walk, RangesDecommittedWhileTheyAreReleased_AreThereOrStale)
+{
+    HostWorld world;
+    std::atomic<bool> done{false};
+    std::atomic<uint64_t> handle{0}, wrong{0}, given_back{0};
+    std::thread other([&] {
+        auto request = sized<mbr_range_release_request>();
+        request.flags = MBR_FREE_NOW;
+        while (!done.load()) {
+            auto result = sized<mbr_range_decommit_result>();
+            request.piece = {{handle.load()}, 0, 2 * kMiB};
+            mbr_status status = mbr_range_decommit(world.manager, &request, &result, nullptr);
+            given_back += result.decommitted_bytes != 0;
+            wrong += status != MBR_OK && status != MBR_UNKNOWN_OBJECT && status != MBR_STALE;
+            wrong += status != MBR_OK && result.decommitted_bytes != 0;
+        }
+    });
+    for (int i = 0; i < 300 || given_back.load() < 20; i++) {
+        auto range = world.reserve(4 * kMiB, 2 * kMiB);
+        EXPECT_EQ(MBR_OK, world.grow(range.range, 0, 2 * kMiB));
+        handle = range.range.value;
+        EXPECT_EQ(MBR_OK, world.release(range.range));
+        auto bystander = world.reserve(4 * kMiB, 2 * kMiB); // its next life
+        EXPECT_EQ(MBR_OK, world.grow(bystander.range, 0, 2 * kMiB));
+        auto figures = sized<mbr_range_figures>();
+        EXPECT_EQ(MBR_OK, mbr_range_read(world.manager, bystander.range, 0, &figures, nullptr));
+        EXPECT_EQ(2 * kMiB, figures.committed_bytes);
+        EXPECT_EQ(MBR_OK, world.release(bystander.range));
+    }
+    done = true;
+    other.join();
+    EXPECT_EQ(0u, wrong.load());
+    EXPECT_TRUE(world.clean());
+}
+
+TEST(Walk, PrefixesAttachedWhileTheyAreReleased_AreThereOrStale)
+{
+    HostWorld world;
+    auto source = world.reserve(4 * kMiB, 2 * kMiB);
+    ASSERT_EQ(MBR_OK, world.grow(source.range, 0, 2 * kMiB));
+    std::atomic<bool> done{false};
+    std::atomic<uint64_t> handle{0}, wrong{0}, attached{0};
+    std::thread other([&] {
+        while (!done.load()) {
+            auto target = world.reserve(4 * kMiB, 2 * kMiB);
+            auto request = sized<mbr_prefix_attach_request>();
+            request.prefix = {handle.load()};
+            request.holder = world.holder;
+            request.targets = &target.range;
+            request.target_count = 1;
+            auto result = sized<mbr_prefix_attach_result>();
+            mbr_status status = mbr_prefix_attach(world.manager, &request, &result, nullptr);
+            attached += status == MBR_OK;
+            wrong += status != MBR_OK && status != MBR_UNKNOWN_OBJECT && status != MBR_STALE;
+            wrong += (status == MBR_OK) != (result.shared_bytes == 2 * kMiB);
+            wrong += world.release(target.range) != MBR_OK;
+        }
+    });
+    mbr_piece piece = {source.range, 0, 2 * kMiB};
+    auto request = sized<mbr_prefix_request>();
+    request.holder = world.holder;
+    request.pieces = &piece;
+    request.piece_count = 1;
+    for (int i = 0; i < 300 || attached.load() < 20; i++) {
+        auto made = sized<mbr_prefix_result>();
+        auto error = sized<mbr_error>();
+        EXPECT_EQ(MBR_OK, mbr_prefix_create(world.manager, &request, &made, &error)) << error.text;
+        handle = made.prefix.value;
+        EXPECT_EQ(MBR_OK, mbr_prefix_release(world.manager, made.prefix, &error)) << error.text;
+    }
+    done = true;
+    other.join();
+    EXPECT_EQ(0u, wrong.load());
+    EXPECT_EQ(MBR_OK, world.release(source.range));
+    EXPECT_TRUE(world.clean());
+}
+
+// The growth is inside until its publish callback returns: the release waits, and then ends it.
+TEST(Walk, RangeReleasedWhileItGrows_IsReleasedAfterwards)
+{
+    HostWorld world;
+    auto range = world.reserve(4 * kMiB, 2 * kMiB);
+    struct Gate {
+        std::atomic<bool> is_inside{false}, may_leave{false};
+    } gate;
+    std::thread grower([&] {
+        auto request = sized<mbr_range_grow_request>();
+        mbr_piece piece = {range.range, 0, 2 * kMiB};
+        request.holder = world.holder;
+        request.pieces = &piece;
+        request.piece_count = 1;
+        request.publish = [](void *context) {
+            Gate *own = static_cast<Gate *>(context);
+            own->is_inside = true;
+            while (!own->may_leave.load())
+                std::this_thread::yield();
+            return MBR_OK;
+        };
+        request.publish_context = &gate;
+        auto result = sized<mbr_range_grow_result>();
+        EXPECT_EQ(MBR_OK, mbr_range_grow(world.manager, &request, &result, nullptr));
+        EXPECT_EQ(2 * kMiB, result.new_bytes);
+    });
+    while (!gate.is_inside.load())
+        std::this_thread::yield();
+    std::atomic<bool> is_released{false};
+    std::thread releaser([&] {
+        auto request = sized<mbr_range_release_request>();
+        request.flags = MBR_FREE_NOW;
+        request.piece.range = range.range;
+        EXPECT_EQ(MBR_OK, mbr_range_release(world.manager, &request, nullptr));
+        is_released = true;
+    });
+    // Once the release waits, the range takes no new call; before, this one fails for its stream.
+    auto request = sized<mbr_range_release_request>();
+    auto result = sized<mbr_range_decommit_result>();
+    const mbr_stream_handle nobody = {1};
+    request.piece.range = range.range;
+    request.streams = &nobody;
+    request.stream_count = 1;
+    mbr_status status = MBR_UNKNOWN_OBJECT;
+    while (status == MBR_UNKNOWN_OBJECT)
+        status = mbr_range_decommit(world.manager, &request, &result, nullptr);
+    EXPECT_EQ(MBR_STALE, status);
+    EXPECT_FALSE(is_released.load());
+    gate.may_leave = true;
+    grower.join();
+    releaser.join();
+    EXPECT_TRUE(world.clean());
+}
+
 /* A tally of the older generation is in the books whenever somebody folds, also during a switch. */
 TEST(Walk, FoldDuringSwitches_MissesNoGeneration)
 {
