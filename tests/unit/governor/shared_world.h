@@ -218,6 +218,18 @@ struct SharedWorld {
     }
 };
 
+// How long a test of chance goes on: MEMBRANE_SECONDS, or a few.
+inline uint64_t Seconds()
+{
+    const char *text = getenv("MEMBRANE_SECONDS");
+    return text != nullptr ? strtoull(text, nullptr, 10) : 3;
+}
+
+inline uint64_t NowNs()
+{
+    return mbr_clock_now(&mbr_clock_monotonic);
+}
+
 // A member that dies with what it has leased.
 inline void LeaseAndDie(SharedWorld &world, uint64_t bytes)
 {

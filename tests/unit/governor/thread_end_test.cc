@@ -229,7 +229,8 @@ TEST(Threads_Lists, ObjectsComeAndGoBesideBookingAndEndingThreads_NothingIsLost)
                     continue;
                 }
                 std::string name = "own-" + std::to_string(names++);
-                mbr_authority_options options = {name.c_str(), MBR_TIER_DEVICE, kGiB, nullptr, 0, nullptr};
+                mbr_authority_options options = {
+                    name.c_str(), MBR_TIER_DEVICE, kGiB, nullptr, 0, nullptr};
                 mbr_holder_options more = {"more", MBR_ROLE_KV, MBR_NO_ALLOWANCE, false, {}};
                 mbr_authority *own = nullptr;
                 mbr_holder *of_own = nullptr, *of_busy = nullptr;
