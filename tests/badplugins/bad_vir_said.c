@@ -82,6 +82,14 @@ BAD_SLOT(destroy_drops_descriptor, mbr_extent_destroy_request, mbr_outcome)
     return status;
 }
 
+BAD_SLOT(create_says_stale, mbr_extent_create_request, mbr_outcome)
+{
+    mbr_status status = GOOD(extent_create);
+    if (status == MBR_OK && request->flags == 0)
+        outcome->content = MBR_CONTENT_STALE;
+    return status;
+}
+
 /* ---- Figures -----------------------------------------------------------------------------------
  */
 
@@ -131,6 +139,8 @@ void bad_install_vir_said(void)
         bad.virtual_.extent_create = create_grants_huge;
     if (bad_is("node_of_nowhere_granted"))
         bad.virtual_.extent_create = create_grants_node;
+    if (bad_is("fresh_extent_said_stale"))
+        bad.virtual_.extent_create = create_says_stale;
     if (bad_is("extent_hides_descriptor")) {
         bad.virtual_.extent_create = create_holds_descriptor;
         bad.virtual_.extent_destroy = destroy_drops_descriptor;

@@ -228,6 +228,7 @@ CODE_FAULTS = {
     "exact_hole_refused": "VIR-062",
     "refused_map_counted": "VIR-063",
     "mapped_memory_said_zero": "VIR-064",
+    "fresh_extent_said_stale": "VIR-065",
     "usable_later": "VIR-071",
     "noop_protect": "VIR-072",
     "protect_leaves_reading": "VIR-073",

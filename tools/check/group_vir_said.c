@@ -57,6 +57,30 @@ static void run_grants_hold(mbr_trial *trial)
         expect_huge_if_granted(trial);
 }
 
+/* ---- Contents ----------------------------------------------------------------------------------
+ */
+
+static void run_fresh_word(mbr_trial *trial)
+{
+    uint64_t fresh =
+        mbr_subject_fact(trial, &trial->subject, MBR_FACT_FRESH_CONTENT, MBR_CONTENT_UNDEFINED);
+    const uint32_t flags[] = {0, MBR_EXTENT_ZEROED};
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
+        mbr_outcome outcome = {0};
+        mbr_status status = mbr_try_create(trial, &trial->subject, mbr_trial_id(trial),
+            trial->granule_bytes, flags[i], UINT64_MAX, &outcome);
+        if (status == MBR_UNSUPPORTED && flags[i] != 0)
+            continue;
+        mbr_need_ok(trial, status, "extent_create");
+        bool is_promised = fresh == MBR_CONTENT_ZERO || flags[i] != 0;
+        MBR_EXPECT(trial,
+            outcome.content == MBR_CONTENT_ZERO ||
+                (outcome.content == MBR_CONTENT_UNDEFINED && !is_promised),
+            "a new extent is zero or undefined, and zero where fact or flag say so",
+            "flags 0x%x: content %u, the fact is %lu", flags[i], outcome.content, fresh);
+    }
+}
+
 /* ---- Facts -------------------------------------------------------------------------------------
  */
 
@@ -134,6 +158,11 @@ static const mbr_check checks[] = {
     {"VIR-050", 3, VIR, "C4, C6", "an extent above the largest is the caller's bug",
         "Of the exhausted class it would be asked for again and again, with others evicted for it.",
         run_above_extent, 0, 0},
+    {"VIR-065", 3, VIR, "C4, C5, C15",
+        "extent_create says zero or undefined, as fact and flag want",
+        "The host zeroes where nobody promised zeros: a promise that is not repeated costs a pass "
+        "over the memory.",
+        run_fresh_word, 0, 0},
 };
 
 const mbr_group mbr_group_vir_said = MBR_GROUP("VIR", "virtual memory: what is said of it", checks);
