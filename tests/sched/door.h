@@ -1,5 +1,4 @@
-/* What a scenario in C++ sees of the governor's structs, which only C can read. Reads of memory
- * alone: no lock, no point. */
+/* What a scenario in C++ sees of the governor's structs, which only C can read. No lock. */
 #ifndef MEMBRANE_TESTS_SCHED_DOOR_H
 #define MEMBRANE_TESTS_SCHED_DOOR_H
 
@@ -11,6 +10,8 @@ extern "C" {
 
 /* Limit - claimed as every thread sees it now. */
 int64_t sched_room_bytes(const mbr_authority *authority);
+/* Of the holder's books: no lock is waited for. */
+int64_t sched_granted_bytes(const mbr_holder *holder);
 /* As a callback of the host does: no lock may be held. */
 void sched_check_no_lock(void);
 

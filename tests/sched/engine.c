@@ -197,10 +197,10 @@ static void note_step(sched_kind kind, const void *object, const char *file, int
 
 static void look(void)
 {
-    if (sched.watch.look == NULL)
+    if (sched.rules.look == NULL)
         return;
     sched.looking = true;
-    sched.watch.look(sched.watch.context, sched_number(sched.current));
+    sched.rules.look(sched.rules.context, sched_number(sched.current));
     sched.looking = false;
 }
 
@@ -262,7 +262,7 @@ static void set_fault(sched_fault fault)
     sched_changes_are_torn = fault == SCHED_TORN_CHANGE;
 }
 
-void sched_run(const sched_body *bodies, int body_count, const sched_watch *watch)
+void sched_run(const sched_body *bodies, int body_count, const sched_rules *rules)
 {
     MBR_CHECK(body_count > 0 && body_count <= SCHED_FIBER_LIMIT);
     sched.thread_count = body_count;
@@ -272,7 +272,7 @@ void sched_run(const sched_body *bodies, int body_count, const sched_watch *watc
     sched.hash = UINT64_C(0xcbf29ce484222325);
     sched.report->step_count = 0;
     note_path();
-    sched.watch = *watch;
+    sched.rules = *rules;
     set_fault(sched.fault);
     go_on();
     set_fault(SCHED_NO_FAULT);

@@ -71,16 +71,17 @@ typedef struct sched_body {
     void *context;
 } sched_body;
 
-/* `look` is called before each step with the fiber that made the one before (SCHED_NOBODY: none).
- * It only reads. */
-typedef struct sched_watch {
+typedef struct sched_rules {
+    /* Called before each step with the fiber that made the one before. It only reads. Optional. */
     void (*look)(void *context, uint8_t fiber);
     void *context;
-} sched_watch;
+    /* No wait ends but by a signal: one that ends by its time alone has missed it. */
+    bool waits_stay;
+} sched_rules;
 
 /* Before the first run; `report` stays. */
 void sched_init(sched_report *report, sched_choice *choice, sched_fault fault);
-void sched_run(const sched_body *bodies, int body_count, const sched_watch *watch);
+void sched_run(const sched_body *bodies, int body_count, const sched_rules *rules);
 /* Over the fibers of the last schedule: equal for equal schedules. */
 uint64_t sched_schedule_hash(void);
 

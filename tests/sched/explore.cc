@@ -20,7 +20,8 @@ namespace sched_test
 namespace
 {
 
-constexpr uint64_t kDefaultSchedules = 12000;
+constexpr uint64_t kDefaultSchedules = 6000;
+constexpr uint64_t kTwinSchedules = 20000; // the most, where a fault must be seen
 constexpr uint64_t kFirstSeed = 20240229;
 
 bool faults_expected = false;
@@ -41,13 +42,13 @@ uint64_t FromEnvironment(const char *name, uint64_t otherwise)
     return text == nullptr ? otherwise : strtoull(text, nullptr, 10);
 }
 
-// How many schedules the environment asks for. Where a fault must be seen, no fewer than there are
-// without it.
-uint64_t ScheduleCount(const Search &search, uint64_t otherwise)
+// Where a fault must be seen, whatever the environment asks for.
+uint64_t ScheduleCount(const Search &search)
 {
-    bool must_fail = faults_expected || search.fault != SCHED_NO_FAULT;
-    return std::max(
-        FromEnvironment("MEMBRANE_SCHEDULES", otherwise), must_fail ? otherwise : UINT64_C(1));
+    if (faults_expected || search.fault != SCHED_NO_FAULT)
+        return search.exhaustive ? UINT64_MAX : kTwinSchedules;
+    return FromEnvironment(
+        "MEMBRANE_SCHEDULES", search.exhaustive ? UINT64_MAX : kDefaultSchedules);
 }
 
 void RunBody(void *context)
@@ -61,17 +62,17 @@ void LookAt(void *context, uint8_t fiber)
 }
 
 // The choice has begun already.
-void RunOne(Search *search, uint64_t seed)
+void RunOne(Search *search, const MakeScenario &make, uint64_t seed)
 {
     search->report->seed = seed;
     Draw draw(seed);
-    std::unique_ptr<Scenario> scenario = search->make(draw);
+    std::unique_ptr<Scenario> scenario = make(draw);
     std::vector<std::function<void()>> work = scenario->Bodies();
     std::vector<sched_body> bodies;
     for (std::function<void()> &body : work)
         bodies.push_back({RunBody, &body});
-    sched_watch watch = {LookAt, scenario.get()};
-    sched_run(bodies.data(), static_cast<int>(bodies.size()), &watch);
+    sched_rules rules = {LookAt, scenario.get(), scenario->WaitsStay()};
+    sched_run(bodies.data(), static_cast<int>(bodies.size()), &rules);
     scenario->Judge();
     scenario.reset();
 }
@@ -87,16 +88,21 @@ void Count(Search *search)
 void RunSeed(Search *search, uint64_t seed)
 {
     sched_choice_begin_random(&search->choice, seed, 2 + static_cast<int>(seed % 2));
-    RunOne(search, seed);
+    RunOne(search, search->make, seed);
     Count(search);
 }
 
-// All fibers in turn: how long a schedule is, and what only the first use of the process does
-// (slots of threads) has been done, so that the same choices lead to the same schedule from now on.
-void Rehearse(Search *search)
+void RunInTurn(Search *search, const MakeScenario &make)
 {
     sched_choice_begin_random(&search->choice, kFirstSeed, 0);
-    RunOne(search, kFirstSeed);
+    RunOne(search, make, kFirstSeed);
+}
+
+// From now on the same choices lead to the same schedule; and how long one is.
+void Rehearse(Search *search)
+{
+    RunInTurn(search, FirstUse());
+    RunInTurn(search, search->make);
     search->choice.steps_expected = search->report->step_count;
 }
 
@@ -107,7 +113,7 @@ void RunRandom(Search *search)
         RunSeed(search, strtoull(replay, nullptr, 10));
         return;
     }
-    uint64_t count = ScheduleCount(*search, kDefaultSchedules);
+    uint64_t count = ScheduleCount(*search);
     for (uint64_t i = 0; i < count; i++)
         RunSeed(search, kFirstSeed + i);
 }
@@ -126,10 +132,10 @@ void RunAll(Search *search)
     const char *replay = getenv("MEMBRANE_SCHEDULE");
     if (replay != nullptr)
         ReadPath(&search->choice, replay);
-    uint64_t most = ScheduleCount(*search, UINT64_MAX);
+    uint64_t most = ScheduleCount(*search);
     do {
         sched_choice_begin_path(&search->choice);
-        RunOne(search, kFirstSeed);
+        RunOne(search, search->make, kFirstSeed);
         Count(search);
     } while (replay == nullptr && search->report->schedule_count < most &&
         sched_choice_next_path(&search->choice));

@@ -41,6 +41,8 @@ class Scenario
     virtual std::vector<std::function<void()>> Bodies() = 0;
     // Between any two steps; `fiber` made the last one. Only reads.
     virtual void Look(uint8_t fiber) { (void)fiber; }
+    // Whether waits end by signals alone, so that a signal that is missed is a failure.
+    virtual bool WaitsStay() const { return false; }
     virtual void Judge() = 0;
 };
 
@@ -50,6 +52,10 @@ template <typename S> MakeScenario Make()
 {
     return [](Draw &draw) { return std::make_unique<S>(draw); };
 }
+
+// Run once before all schedules, each fiber one step in turn: what only a process's first use does
+// is then done. The world has it.
+MakeScenario FirstUse();
 
 // A failed check ends the schedule and the search.
 #define SCHED_REQUIRE(condition, ...)                                                              \

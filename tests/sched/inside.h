@@ -41,7 +41,7 @@ typedef struct sched_world {
     sched_thread *current;
     uint64_t step, now_ns, hash;
     bool looking;
-    sched_watch watch;
+    sched_rules rules;
     sched_choice *choice;
     sched_report *report;
     sched_fault fault;

@@ -9,10 +9,13 @@ _FILES = {
         "seam",
     ],
     "//governor": [
+        "admission",
         "arbiter",
         "audit",
         "authority",
         "books",
+        "change",
+        "claims",
         "credit",
         "governor",
         "holder",

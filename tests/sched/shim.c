@@ -79,10 +79,10 @@ int sched_condition_wait(
     if (self == &sched.outside)
         sched_fail("a wait outside of all bodies, where nobody could end it");
     self->waits_for = condition;
-    self->deadline_ns = deadline == NULL ? UINT64_MAX : ns_of(deadline);
-    self->fires_at_step =
-        deadline == NULL ? SCHED_NEVER : sched_choice_fires_at(sched.choice, sched.step);
-    self->wakes_at_step = sched_choice_wakes_at(sched.choice, sched.step);
+    bool stays = sched.rules.waits_stay, fires = deadline != NULL && !stays;
+    self->deadline_ns = fires ? ns_of(deadline) : UINT64_MAX;
+    self->fires_at_step = fires ? sched_choice_fires_at(sched.choice, sched.step) : SCHED_NEVER;
+    self->wakes_at_step = stays ? SCHED_NEVER : sched_choice_wakes_at(sched.choice, sched.step);
     self->timed_out = false;
     release(mutex);
     self->state = SCHED_WAITING;
@@ -97,6 +97,19 @@ int sched_condition_broadcast(sched_condition *condition)
     POINT(SCHED_SIGNAL, condition);
     if (sched.fault != SCHED_LOST_SIGNAL)
         make_ready(condition, SCHED_WAITING);
+    return 0;
+}
+
+unsigned long sched_self(void)
+{
+    return (unsigned long)own_mark();
+}
+
+int sched_clock_gettime(clockid_t clock, struct timespec *time)
+{
+    (void)clock;
+    *time = (struct timespec){.tv_sec = (time_t)(sched.now_ns / UINT64_C(1000000000)),
+        .tv_nsec = (long)(sched.now_ns % UINT64_C(1000000000))};
     return 0;
 }
 

@@ -25,8 +25,12 @@ int sched_mutex_destroy(sched_mutex *mutex);
 int sched_condition_wait(
     sched_condition *condition, sched_mutex *mutex, const struct timespec *deadline);
 int sched_condition_broadcast(sched_condition *condition);
+unsigned long sched_self(void);
 int sched_key_create(unsigned *key, void (*at_end)(void *value));
 int sched_key_set(unsigned key, const void *value);
+
+/* Of every clock: the schedule's time. */
+int sched_clock_gettime(clockid_t clock, struct timespec *time);
 
 /* ---- Atomics */
 extern bool sched_changes_are_torn;

@@ -7,6 +7,7 @@
 #include "tests/sched/explore.h"
 
 extern "C" {
+#include "governor/ticket.h"
 #include "tests/sched/door.h"
 }
 
@@ -117,7 +118,6 @@ class GovernorScenario : public Scenario
         mbr_authority_options pool = {"pool", MBR_TIER_DEVICE, limit_bytes, probe, 0, nullptr};
         SCHED_REQUIRE(mbr_authority_create(governor_, &pool, &authority_, nullptr) == MBR_OK);
         last_room_ = sched_room_bytes(authority_);
-        TakeSlot();
     }
 
     // Where nobody may pass the limit. A scenario that lowers it, or records bytes past it, says
@@ -155,7 +155,14 @@ class GovernorScenario : public Scenario
     mbr_holder *LooseHolder(
         uint64_t allowance_bytes = MBR_NO_ALLOWANCE, uint32_t role = MBR_ROLE_KV)
     {
-        mbr_holder_options options = {"holder", role, allowance_bytes, false, {}};
+        return Pressed({}, role, allowance_bytes);
+    }
+
+    // One that is asked for bytes; the scenario destroys it.
+    mbr_holder *Pressed(const mbr_pressure_callbacks &callbacks, uint32_t role = MBR_ROLE_CACHE,
+        uint64_t allowance_bytes = MBR_NO_ALLOWANCE)
+    {
+        mbr_holder_options options = {"holder", role, allowance_bytes, false, callbacks};
         mbr_holder *holder = nullptr;
         SCHED_REQUIRE(mbr_holder_create(authority_, &options, &holder, nullptr) == MBR_OK);
         return holder;
@@ -186,14 +193,6 @@ class GovernorScenario : public Scenario
     mbr_authority *authority_ = nullptr;
 
   private:
-    // Code outside of the bodies has its slot before they do, in every schedule the same.
-    void TakeSlot()
-    {
-        mbr_holder *holder = LooseHolder();
-        mbr_mapped_add(holder, 0);
-        Destroy(holder);
-    }
-
     MarkingHeap heap_;
     int64_t last_room_ = 0;
     std::vector<mbr_holder *> holders_;

@@ -26,6 +26,7 @@
 #define pthread_cond_timedwait sched_condition_wait
 #define pthread_cond_broadcast sched_condition_broadcast
 
+#define pthread_self sched_self
 #define pthread_key_create sched_key_create
 #define pthread_setspecific sched_key_set
 
