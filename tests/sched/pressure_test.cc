@@ -321,8 +321,7 @@ class TwoPools : public GovernorScenario
   public:
     explicit TwoPools(Draw &draw) : GovernorScenario(10000)
     {
-        mbr_authority_options pool = {"second", MBR_TIER_HOST, limit_, nullptr, 0, nullptr};
-        SCHED_REQUIRE(mbr_authority_create(governor_, &pool, &second_, nullptr) == MBR_OK);
+        second_ = Authority("second", limit_, nullptr);
         for (Wanted &wanted : wanted_) {
             wanted.first = Holder();
             wanted.second = SecondHolder();
@@ -356,10 +355,10 @@ class TwoPools : public GovernorScenario
 
     mbr_holder *SecondHolder()
     {
-        mbr_holder_options options = {"far", MBR_ROLE_KV, MBR_NO_ALLOWANCE, false, {}};
-        mbr_holder *holder = nullptr;
-        SCHED_REQUIRE(mbr_holder_create(second_, &options, &holder, nullptr) == MBR_OK);
-        return holder;
+        mbr_holder_options options = {};
+        options.name = "far";
+        options.allowance_bytes = MBR_NO_ALLOWANCE;
+        return HolderOf(second_, options);
     }
 
     static void Run(Wanted *wanted, bool forwards)

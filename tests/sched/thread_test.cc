@@ -129,9 +129,7 @@ class ThreadEnd : public GovernorScenario
 
     void OtherAuthority()
     {
-        mbr_authority_options options = {"other", MBR_TIER_HOST, kCreditLimit, nullptr, 0, nullptr};
-        mbr_authority *authority = nullptr;
-        SCHED_REQUIRE(mbr_authority_create(governor_, &options, &authority, nullptr) == MBR_OK);
+        mbr_authority *authority = Authority("other", kCreditLimit, nullptr);
         SCHED_REQUIRE(mbr_authority_destroy(authority, nullptr) == MBR_OK);
     }
 

@@ -1,4 +1,4 @@
-// A governor for one schedule: a heap that keeps and marks what is released, the clock of the
+// A governor for one schedule: a heap that nobody can look into after a release, the clock of the
 // schedule, and the judgment that all scenarios share: nothing is booked at the end and the audit
 // holds.
 #ifndef MEMBRANE_TESTS_SCHED_WORLD_H
@@ -25,59 +25,32 @@ constexpr uint64_t kSecond = 1000000000;
 constexpr uint64_t kCreditLimit = 16 * kMiB;            // the least limit whose threads hold credit
 constexpr uint64_t kCreditCap = kCreditLimit / 64 / 64; // of one thread
 
-// Released memory stays until the end of the schedule and must stay as it was marked.
-class MarkingHeap
+// Memory of a schedule, in pages of its own: a released block's cannot be read or written any more.
+class GuardedHeap
 {
   public:
-    ~MarkingHeap()
-    {
-        for (Block &block : blocks_)
-            free(block.memory);
-    }
+    GuardedHeap();
+    ~GuardedHeap();
 
     void Judge()
     {
-        for (const Block &block : blocks_) {
+        for (const Block &block : blocks_)
             SCHED_REQUIRE(block.released, "a block of %zu bytes was not released", block.bytes);
-            for (size_t i = 0; i < block.bytes; i++)
-                SCHED_REQUIRE(
-                    block.memory[i] == kMark, "byte %zu of %zu was written later", i, block.bytes);
-        }
     }
 
     mbr_heap Seam() { return {Allocate, Release, this}; }
 
   private:
-    static constexpr unsigned char kMark = 0xdb;
-
     struct Block {
         unsigned char *memory;
         size_t bytes;
         bool released;
     };
 
-    static void *Allocate(void *context, size_t bytes)
-    {
-        auto *memory = static_cast<unsigned char *>(calloc(1, bytes));
-        static_cast<MarkingHeap *>(context)->blocks_.push_back({memory, bytes, false});
-        return memory;
-    }
+    static void *Allocate(void *context, size_t bytes);
+    static void Release(void *context, void *memory);
 
-    static void Release(void *context, void *memory)
-    {
-        if (memory == nullptr)
-            return;
-        for (Block &block : static_cast<MarkingHeap *>(context)->blocks_) {
-            if (block.memory == memory) {
-                SCHED_REQUIRE(!block.released, "a block was released twice");
-                block.released = true;
-                memset(memory, kMark, block.bytes);
-                return;
-            }
-        }
-        SCHED_REQUIRE(false, "a block that nobody has was released");
-    }
-
+    size_t used_bytes_ = 0;
     std::vector<Block> blocks_;
 };
 
@@ -115,8 +88,7 @@ class GovernorScenario : public Scenario
         mbr_heap heap = heap_.Seam();
         mbr_governor_options options = {&heap, &sched_clock};
         SCHED_REQUIRE(mbr_governor_create(&options, &governor_, nullptr) == MBR_OK);
-        mbr_authority_options pool = {"pool", MBR_TIER_DEVICE, limit_bytes, probe, 0, nullptr};
-        SCHED_REQUIRE(mbr_authority_create(governor_, &pool, &authority_, nullptr) == MBR_OK);
+        authority_ = Authority("pool", limit_bytes, probe);
         last_room_ = sched_room_bytes(authority_);
     }
 
@@ -145,6 +117,29 @@ class GovernorScenario : public Scenario
     }
 
   protected:
+    mbr_authority *Authority(const char *name, uint64_t limit_bytes, const mbr_probe *probe)
+    {
+        mbr_authority_options options = {};
+        options.name = name;
+        options.tier = MBR_TIER_DEVICE;
+        options.limit_bytes = limit_bytes;
+        options.probe = probe;
+        mbr_authority *made = nullptr;
+        mbr_error error = NewError();
+        SCHED_REQUIRE(
+            mbr_authority_create(governor_, &options, &made, &error) == MBR_OK, "%s", error.text);
+        return made;
+    }
+
+    mbr_holder *HolderOf(mbr_authority *authority, const mbr_holder_options &options)
+    {
+        mbr_holder *made = nullptr;
+        mbr_error error = NewError();
+        SCHED_REQUIRE(
+            mbr_holder_create(authority, &options, &made, &error) == MBR_OK, "%s", error.text);
+        return made;
+    }
+
     mbr_holder *Holder(uint64_t allowance_bytes = MBR_NO_ALLOWANCE, uint32_t role = MBR_ROLE_KV)
     {
         holders_.push_back(LooseHolder(allowance_bytes, role));
@@ -162,10 +157,12 @@ class GovernorScenario : public Scenario
     mbr_holder *Pressed(const mbr_pressure_callbacks &callbacks, uint32_t role = MBR_ROLE_CACHE,
         uint64_t allowance_bytes = MBR_NO_ALLOWANCE)
     {
-        mbr_holder_options options = {"holder", role, allowance_bytes, false, callbacks};
-        mbr_holder *holder = nullptr;
-        SCHED_REQUIRE(mbr_holder_create(authority_, &options, &holder, nullptr) == MBR_OK);
-        return holder;
+        mbr_holder_options options = {};
+        options.name = "holder";
+        options.role = role;
+        options.allowance_bytes = allowance_bytes;
+        options.pressed = callbacks;
+        return HolderOf(authority_, options);
     }
 
     void Destroy(mbr_holder *holder)
@@ -193,7 +190,7 @@ class GovernorScenario : public Scenario
     mbr_authority *authority_ = nullptr;
 
   private:
-    MarkingHeap heap_;
+    GuardedHeap heap_;
     int64_t last_room_ = 0;
     std::vector<mbr_holder *> holders_;
 };
