@@ -533,7 +533,7 @@ class Admitting : public GovernorScenario
         if (status != MBR_OK)
             return;
         member->in = true;
-        if (mbr_member_try_grow(admission_, name, member->step)) {
+        if (mbr_member_grow(admission_, name, member->step, nullptr) == MBR_OK) {
             SCHED_REQUIRE(mbr_grant(payer_, member->step, nullptr) == MBR_OK);
             member->has = member->step;
             SCHED_CALLBACK_POINT();
@@ -541,7 +541,7 @@ class Admitting : public GovernorScenario
         }
         member->in = false;
         member->has = 0;
-        mbr_member_leave(admission_, name);
+        SCHED_REQUIRE(mbr_member_leave(admission_, name));
     }
 
     mbr_holder *payer_;

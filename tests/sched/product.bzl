@@ -96,7 +96,10 @@ def twin(name, stem, edit, test, scenario):
         name = name + "_twin_test",
         size = "small",
         args = [scenario],
-        tags = ["fibers"],
+        tags = [
+            "fibers",
+            "once",
+        ],
         deps = [
             ":twin_main",
             ":" + test + "_scenarios",

@@ -168,6 +168,52 @@ TEST(Sched_ThreeTickets, OpenLock_IsCaught)
     ExpectCaught(ExploreRandom(Make<ThreeTickets>(), SCHED_OPEN_LOCK));
 }
 
+// One asks the holders for more than is free, which is held back for it meanwhile, and is given
+// nothing; one who comes by and could have what is free gets it when the asking is over.
+class Asking : public Waiting
+{
+  public:
+    explicit Asking(Draw &draw) : Waiting(draw)
+    {
+        mbr_refund(payer_, 1); // so that something is free
+        small_ = draw.From(1, limit_ - charged_ + 1);
+        other_ = Holder();
+    }
+
+    bool WaitsStay() const override { return true; }
+
+    std::vector<std::function<void()>> Bodies() override
+    {
+        return {[this] { large_ = Submit(Wish(wanting_, limit_)); }, [this] { Wait(); }};
+    }
+
+    void Judge() override
+    {
+        SCHED_REQUIRE(mbr_ticket_cancel(large_));
+        mbr_ticket_destroy(large_);
+        mbr_refund(payer_, charged_ - 1);
+        Waiting::Judge();
+    }
+
+  private:
+    void Wait()
+    {
+        mbr_ticket *ticket = Submit(Wish(other_, small_));
+        SCHED_REQUIRE(mbr_ticket_wait(ticket) == MBR_OK);
+        mbr_grant_return(other_, small_);
+        mbr_ticket_destroy(ticket);
+    }
+
+    uint64_t small_;
+    mbr_holder *other_;
+    mbr_ticket *large_ = nullptr;
+};
+
+TEST(Sched_Asking, WhatIsHeldBackForIt_IsFreeAfterwards)
+{
+    ExpectHolds(ExploreRandom(Make<Asking>()));
+}
+
 // A ticket that waits, and what may end it, all at once. Exactly one end, told once, and the bytes
 // are somebody's only where it was claimed.
 class Ending : public Waiting
@@ -233,13 +279,24 @@ class Ending : public Waiting
 class CancelAgainstGrant : public Ending
 {
   public:
-    explicit CancelAgainstGrant(Draw &draw) : Ending(draw) { SubmitNow(); }
+    explicit CancelAgainstGrant(Draw &draw) : Ending(draw), granted_before_(draw.Coin())
+    {
+        SubmitNow();
+        if (granted_before_)
+            Release();
+    }
 
     std::vector<std::function<void()>> Bodies() override
     {
-        return {
-            [this] { Release(); }, [this] { Cancel(); }, [this] { Claim(); }, [this] { Cancel(); }};
+        std::vector<std::function<void()>> bodies = {
+            [this] { Cancel(); }, [this] { Claim(); }, [this] { Cancel(); }};
+        if (!granted_before_)
+            bodies.push_back([this] { Release(); });
+        return bodies;
     }
+
+  private:
+    bool granted_before_;
 };
 
 TEST(Sched_CancelAgainstGrant, ClaimsToo_ExactlyOneOfClaimedAndGivenBack)
