@@ -1,27 +1,37 @@
 /* Responsible for the options of `membrane inspect` and for what it asks a plugin. Opens each
- * mechanism once and closes it again; uses none of its memory. */
+ * mechanism once and closes it again; uses none of its memory. The plugin is loaded in a child, so
+ * that one that dies is reported. */
 #include "tools/cli/inspect.h"
 
 #include "tools/cli/args.h"
+#include "tools/cli/probe.h"
 #include "tools/cli/text.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define NAME "membrane inspect"
+#define TIMEOUT_MS 60000 /* a driver may take long to start */
 
-enum { KEY_TRUST = 0x100, KEY_NO_OPEN, KEY_FORMAT };
+enum { KEY_TRUST = 0x100, KEY_NO_OPEN, KEY_FORMAT, KEY_REPORT };
 
 static const struct argp_option option_table[] = {
     {"trust", KEY_TRUST, NULL, 0, "Do not ask who could have written the file", 0},
     {"no-open", KEY_NO_OPEN, NULL, 0, "Load it, but open none of its mechanisms", 0},
     {"format", KEY_FORMAT, "human|json", 0, "Output (default human)", 0},
+    /* Of the child: loads the plugin itself, and writes its exit code there before it ends. */
+    {"report-to", KEY_REPORT, "FD", OPTION_HIDDEN, NULL, 0},
     {0},
 };
 
 typedef struct options {
     const char *plugin;
     bool trust, no_open, json;
+    bool is_child;
+    uint64_t report_fd;
 } options;
 
 static error_t parse(int key, char *text, struct argp_state *state)
@@ -41,6 +51,9 @@ static error_t parse(int key, char *text, struct argp_state *state)
         error = mbr_args_choice_option(state, "--format", text, formats, 2, &index);
         o->json = index == 1;
         return error;
+    case KEY_REPORT:
+        o->is_child = true;
+        return mbr_args_count_option(state, "--report-to", text, 3, 1023, &o->report_fd);
     case ARGP_KEY_ARG:
         if (o->plugin != NULL)
             return mbr_args_bad(
@@ -153,6 +166,45 @@ static int inspect(const options *o, mbr_inspection *answer)
     return code;
 }
 
+/* In the child. The report is the last step: what ends the process before did not end by itself. */
+static int inspect_here(const options *o)
+{
+    int report = (int)o->report_fd;
+    mbr_inspection answer = {.breach = MBR_REASON_USED};
+    if (fcntl(report, F_SETFD, FD_CLOEXEC) != 0)
+        return mbr_args_refuse(NAME, "--report-to: %s", strerror(errno));
+    answer.mechanisms = calloc(MBR_INSPECT_MECHANISMS_MAX, sizeof *answer.mechanisms);
+    if (answer.mechanisms == NULL)
+        return mbr_args_refuse(NAME, "memory for the answer is exhausted");
+    int code = inspect(o, &answer);
+    free(answer.mechanisms);
+    if (fflush(stdout) != 0 || ferror(stdout)) /* main says it */
+        code = MBR_EXIT_REFUSED;
+    unsigned char byte = (unsigned char)code;
+    return write(report, &byte, 1) == 1 ? code : MBR_EXIT_REFUSED;
+}
+
+static int inspect_in_child(const options *o)
+{
+    const char *arguments[8];
+    int count = 0, code;
+    if (o->trust)
+        arguments[count++] = "--trust";
+    if (o->no_open)
+        arguments[count++] = "--no-open";
+    if (o->json)
+        arguments[count++] = "--format=json";
+    arguments[count++] = "--";
+    arguments[count++] = o->plugin;
+    arguments[count] = NULL;
+    const mbr_child child = {arguments, STDOUT_FILENO, STDERR_FILENO, TIMEOUT_MS};
+    char text[256];
+    if (!mbr_child_run(&child, &code, text, sizeof text))
+        return mbr_args_refuse(NAME, "no child process: %s", strerror(errno));
+    return code >= 0 ? code
+                     : mbr_args_refuse(NAME, "%s: loaded in a child process: %s", o->plugin, text);
+}
+
 int mbr_cli_inspect(int argc, char **argv)
 {
     static const struct argp argp = {option_table, parse, "NAME|PATH",
@@ -163,11 +215,5 @@ int mbr_cli_inspect(int argc, char **argv)
     int code;
     if (!mbr_args_run(NAME, &argp, argc, argv, &o, &code))
         return code;
-    mbr_inspection answer = {.breach = MBR_REASON_USED};
-    answer.mechanisms = calloc(MBR_INSPECT_MECHANISMS_MAX, sizeof *answer.mechanisms);
-    if (answer.mechanisms == NULL)
-        return mbr_args_refuse(NAME, "memory for the answer is exhausted");
-    code = inspect(&o, &answer);
-    free(answer.mechanisms);
-    return code;
+    return o.is_child ? inspect_here(&o) : inspect_in_child(&o);
 }

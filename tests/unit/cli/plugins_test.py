@@ -175,6 +175,22 @@ class Inspect(World):
         self.assertEqual(done.returncode, 0)
         self.assertNotIn("granule", done.stdout)
 
+    def test_a_plugin_that_ends_the_process_is_reported(self):
+        path = self.put("a", "good")
+        for fault, end in (("entry-aborts", "killed by signal 6 (Aborted)"),
+                           ("open-aborts", "killed by signal 6 (Aborted)"),
+                           ("entry-exits", "ended by the plugin with exit code 0"),
+                           ("open-exits", "ended by the plugin with exit code 0")):
+            done = self.run_program("inspect", path, "--format=json", SPECIMEN_FAULT=fault)
+            self.assert_refused(done, 1, f"{path}: loaded in a child process: {end}")
+        path = self.put("c", "illegal")
+        self.assert_refused(self.run_program("inspect", "--no-open", path), 1,
+                            "killed by signal 4 (Illegal instruction)")
+        self.put("b", "good")
+        done = self.run_program("plugins", "--probe", folders=("b",), SPECIMEN_FAULT="entry-exits")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("probe: ended by the plugin with exit code 0", done.stdout)
+
     def test_breach_of_trust_is_reported_and_gone_past(self):
         path = self.put("a", "good")
         os.chmod(path, 0o666)

@@ -151,6 +151,15 @@ static int fault(const char *word)
     return told != NULL && strcmp(told, word) == 0;
 }
 
+/* The plugin takes the process along: whoever loads it must be able to tell. */
+static void end_where(const char *aborts, const char *exits)
+{
+    if (fault(aborts))
+        abort();
+    if (fault(exits))
+        _exit(0);
+}
+
 /* The number behind "word=" in the fault, if it begins so. */
 static int fault_number(const char *word, uint64_t *value)
 {
@@ -214,6 +223,7 @@ static mbr_status open_mechanism(mbr_instance *none, const mbr_open_request *req
     (void)none;
     __atomic_add_fetch(&specimen_count.opens, 1, __ATOMIC_SEQ_CST);
     outcome->instance = NULL;
+    end_where("open-aborts", "open-exits");
     if (fault("open-null"))
         return MBR_OK;
     if (fault("open-fails"))
@@ -497,6 +507,7 @@ static const mbr_plugin_vtable *choose_table(void)
 mbr_status membrane_plugin_v1(const mbr_hello *hello, mbr_reply *reply, mbr_error *error)
 {
     uint64_t value;
+    end_where("entry-aborts", "entry-exits");
     __atomic_add_fetch(&specimen_count.entries, 1, __ATOMIC_SEQ_CST);
 #ifdef SPECIMEN_TLS
     per_thread++;
