@@ -90,6 +90,7 @@ mbr_arbitration mbr_arbitrate(
     for (uint32_t i = 0; i < count; i++) {
         mbr_arbiter_ticket *ticket = &tickets[i];
         ticket->verdict = judge(pool, ticket, made.left_bytes);
+        ticket->held_bytes = 0;
         if (ticket->verdict == MBR_VERDICT_GRANT) {
             made.left_bytes -= ticket->bytes;
             lease(tickets, i, count);
@@ -97,9 +98,9 @@ mbr_arbitration mbr_arbitrate(
             made.waiting_count++;
             made.next_deadline_ns = mbr_min(made.next_deadline_ns, ticket->deadline_ns);
             if (holds_back(pool, ticket)) {
-                uint64_t held = mbr_min(made.left_bytes, ticket->bytes);
-                made.held_bytes += held;
-                made.left_bytes -= held;
+                ticket->held_bytes = mbr_min(made.left_bytes, ticket->bytes);
+                made.held_bytes += ticket->held_bytes;
+                made.left_bytes -= ticket->held_bytes;
             }
         }
     }

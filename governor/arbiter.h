@@ -39,7 +39,9 @@ typedef struct mbr_arbiter_ticket {
     bool asking; /* holders are giving for it at this moment */
     void *owner; /* the caller's own */
 
-    mbr_verdict verdict; /* the answer */
+    /* The answer. */
+    mbr_verdict verdict;
+    uint64_t held_bytes; /* of what is free: kept for this one, which waits */
 } mbr_arbiter_ticket;
 
 typedef struct mbr_arbiter_pool {

@@ -32,6 +32,7 @@ struct mbr_ticket {
     bool is_kept[KEEPER_COUNT];
     pthread_t keepers[KEEPER_COUNT];
     uint64_t asked_at_ns;
+    uint64_t held_bytes;   /* of what nobody has: kept for this one */
     mbr_condition changed; /* its state or its keepers */
 };
 
@@ -106,7 +107,9 @@ static void carry_out_locked(mbr_authority *authority, const mbr_arbiter_ticket 
     case MBR_VERDICT_REFUSE:
         leave_locked(authority, ticket, MBR_TICKET_REFUSED);
         break;
-    case MBR_VERDICT_WAIT: /* to the end, so that the queue keeps the arbiter's order */
+    case MBR_VERDICT_WAIT:
+        ticket->held_bytes = judged->held_bytes;
+        /* To the end, so that the queue keeps the arbiter's order. */
         DL_DELETE(authority->waiting, ticket);
         DL_APPEND(authority->waiting, ticket);
         break;
@@ -269,10 +272,10 @@ static uint64_t missing(mbr_ticket *ticket)
     mbr_authority *authority = authority_of(ticket);
     mbr_lock_take(&authority->lock);
     mbr_tickets_settle_locked(authority);
-    uint64_t held = authority->held_bytes;
     bool waits = state_of(ticket) == MBR_TICKET_WAITING;
+    uint64_t bytes = waits ? ticket->bytes - ticket->held_bytes : 0;
     mbr_lock_drop(&authority->lock);
-    return waits ? ticket->bytes - mbr_min(ticket->bytes, held) : 0;
+    return bytes;
 }
 
 /* One round after another while that brings something: figures are read again after each. */
@@ -542,6 +545,10 @@ static bool wait_a_while(mbr_ticket *ticket)
 mbr_status mbr_ticket_wait(mbr_ticket *ticket)
 {
     mbr_lock_assert_none_held();
+    if (mbr_is_pressing()) {
+        mbr_status status = mbr_ticket_claim(ticket);
+        return status == MBR_NOT_READY ? MBR_BUSY : status;
+    }
     while (wait_a_while(ticket)) {
         time_out(ticket);
         mbr_lease_for_tickets(authority_of(ticket));
@@ -564,10 +571,8 @@ bool mbr_ticket_cancel(mbr_ticket *ticket)
     return waited || try_return(ticket);
 }
 
-void mbr_ticket_destroy(mbr_ticket *ticket)
+bool mbr_ticket_close(mbr_ticket *ticket)
 {
-    if (ticket == NULL)
-        return;
     mbr_authority *authority = authority_of(ticket);
     mbr_ticket_cancel(ticket);
     mbr_lock_take(&authority->lock);
@@ -576,10 +581,18 @@ void mbr_ticket_destroy(mbr_ticket *ticket)
     while (is_kept_by(ticket, false))
         mbr_condition_wait(&ticket->changed, &authority->lock, UINT64_MAX);
     bool inside = is_kept_by(ticket, true);
-    ticket->is_orphan = inside;
     mbr_lock_drop(&authority->lock);
-    if (!inside)
+    return !inside;
+}
+
+void mbr_ticket_destroy(mbr_ticket *ticket)
+{
+    if (ticket == NULL)
+        return;
+    if (mbr_ticket_close(ticket))
         free_ticket(ticket);
+    else /* only this thread keeps it, and frees it on its way out */
+        ticket->is_orphan = true;
 }
 
 void mbr_authority_retire_tickets(mbr_authority *authority)

@@ -51,12 +51,16 @@ uint32_t mbr_ticket_poll(mbr_ticket *ticket);
 mbr_status mbr_ticket_claim(mbr_ticket *ticket);
 
 /* Waits until it has left WAITING, asking the holders again meanwhile, and claims. The caller holds
- * no lock. Never MBR_NOT_READY. */
+ * no lock. Never MBR_NOT_READY; MBR_BUSY: inside a holder's callback nobody waits. */
 mbr_status mbr_ticket_wait(mbr_ticket *ticket);
 
 /* True: it waited or was granted, and ends without its bytes. False: it had ended, or was claimed.
  */
 bool mbr_ticket_cancel(mbr_ticket *ticket);
+
+/* Cancels. When it returns no other thread tells of the ticket or asks for it, nor will; the ticket
+ * can still be read. False: this thread is inside its telling or asking. */
+bool mbr_ticket_close(mbr_ticket *ticket);
 
 /* Cancels and frees, the owner's last call for it. Waits until no other thread tells of it or asks
  * for it; may be called in its own `settled`, and in a callback of a holder. NULL is allowed. */

@@ -65,7 +65,8 @@ typedef struct mbr_ticket_record {
     mbr_ticket *ticket;
     mbr_holder_record *holder;
     uint64_t handle;
-    uint64_t user_count; /* calls that work on it; its end waits for them */
+    uint64_t user_count; /* calls that work on it */
+    bool has_ended;      /* the last of them frees it */
     void (*settled)(void *context, mbr_ticket_handle ticket);
     void *context;
 } mbr_ticket_record;

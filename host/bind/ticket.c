@@ -17,12 +17,21 @@ static mbr_ticket_record *use(
     return record;
 }
 
+static void free_record(mbr_manager *manager, mbr_ticket_record *record)
+{
+    mbr_ticket_destroy(record->ticket);
+    mbr_unrefer_holder(manager, record->holder);
+    mbr_heap_release(&manager->heap, record);
+}
+
+/* Of a ticket that has ended, the last user frees the record. */
 static void done_with(mbr_manager *manager, mbr_ticket_record *record)
 {
     mbr_lock_take(&manager->lock);
-    record->user_count--;
-    mbr_condition_signal_all(&manager->closed);
+    bool last = --record->user_count == 0 && record->has_ended;
     mbr_lock_drop(&manager->lock);
+    if (last)
+        free_record(manager, record);
 }
 
 /* The record may be gone when the client's function returns. */
@@ -148,14 +157,14 @@ mbr_status mbr_manager_end_ticket(mbr_manager *manager, mbr_ticket_handle ticket
     mbr_lock_drop(&manager->lock);
     if (record == NULL)
         return status;
-    mbr_ticket_cancel(record->ticket); /* whoever waits for it goes on */
+    mbr_ticket_close(
+        record->ticket); /* whoever waits for it goes on, and nobody is told any more */
     mbr_lock_take(&manager->lock);
-    while (record->user_count != 0)
-        mbr_condition_wait(&manager->closed, &manager->lock, UINT64_MAX);
+    record->has_ended = true;
+    bool last = record->user_count == 0;
     mbr_lock_drop(&manager->lock);
-    mbr_ticket_destroy(record->ticket);
-    mbr_unrefer_holder(manager, record->holder);
-    mbr_heap_release(&manager->heap, record);
+    if (last)
+        free_record(manager, record);
     return MBR_OK;
 }
 

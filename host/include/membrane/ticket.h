@@ -49,7 +49,8 @@ MBR_API mbr_status mbr_manager_read_ticket(
 MBR_API mbr_status mbr_manager_claim_ticket(
     mbr_manager *manager, mbr_ticket_handle ticket, mbr_error *error);
 
-/* Waits until it has left WAITING, and claims it. Never MBR_NOT_READY. */
+/* Waits until it has left WAITING, and claims it. Never MBR_NOT_READY; MBR_BUSY: inside a holder's
+ * callback nobody waits. */
 MBR_API mbr_status mbr_manager_wait_ticket(
     mbr_manager *manager, mbr_ticket_handle ticket, mbr_error *error);
 

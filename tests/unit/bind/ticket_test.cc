@@ -254,6 +254,53 @@ TEST_F(Tickets, EndOfTheHandle_EndsAWaitInAnotherThread)
     ASSERT_EQ(MBR_OK, world.release(range.range));
 }
 
+TEST_F(Tickets, EndInsideTheWaitThatTellsOfIt_EndsBoth)
+{
+    auto range = world.reserve(32 * kMiB, 2 * kMiB);
+    ASSERT_EQ(MBR_OK, world.grow(range.range, 0, 32 * kMiB));
+    auto request = Wish(world.holder, 8 * kMiB);
+    request.timeout_ns = 1;
+    request.context = world.manager;
+    request.settled = [](void *context, mbr_ticket_handle ticket) {
+        EXPECT_EQ(
+            MBR_OK, mbr_manager_end_ticket(static_cast<mbr_manager *>(context), ticket, nullptr));
+    };
+    mbr_ticket_handle ticket = {0};
+    mbr_manager_submit_ticket(world.manager, &request, &ticket, nullptr, &world.error);
+    mbr_status status = mbr_manager_wait_ticket(world.manager, ticket, &world.error);
+    EXPECT_TRUE(status == MBR_TIMED_OUT || status == MBR_STALE) << world.error.text;
+    EXPECT_EQ(MBR_STALE, mbr_manager_end_ticket(world.manager, ticket, &world.error));
+    ASSERT_EQ(MBR_OK, world.release(range.range));
+}
+
+TEST_F(Tickets, InsideAHoldersCallback_ATicketIsSubmittedAndEndedButNotWaitedFor)
+{
+    auto range = world.reserve(32 * kMiB, 2 * kMiB);
+    ASSERT_EQ(MBR_OK, world.grow(range.range, 0, 32 * kMiB));
+    Asked asked;
+    mbr_ticket_handle outer = {0};
+    bool done = false;
+    asked.could = [&] {
+        if (!done) {
+            done = true;
+            auto inner = Submit(Wish(world.holder, kMiB));
+            EXPECT_EQ(MBR_BUSY, mbr_manager_wait_ticket(world.manager, inner, &world.error));
+            EndTicket(inner);
+            EndTicket(outer); // which this thread waits for, and asks for
+        }
+        return uint64_t{0};
+    };
+    auto holder = Holder("asked");
+    outer = Submit(Wish(world.holder, 8 * kMiB));
+    auto curious = Holder("curious", &asked);
+    mbr_status status = mbr_manager_wait_ticket(world.manager, outer, &world.error);
+    EXPECT_EQ(MBR_STALE, status);
+    EXPECT_TRUE(done);
+    EndHolder(curious);
+    EndHolder(holder);
+    ASSERT_EQ(MBR_OK, world.release(range.range));
+}
+
 TEST_F(Tickets, TimeoutAndANewGeneration_EndWhatWaits)
 {
     auto range = world.reserve(32 * kMiB, 2 * kMiB);

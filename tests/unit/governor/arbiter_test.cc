@@ -76,6 +76,8 @@ TEST_F(Arbiter, AMaturedOneThatDoesNotFit_HoldsBackWhatIsFree)
     auto made = Run(Pool(20));
     EXPECT_EQ(made.held_bytes, 20u);
     EXPECT_EQ(made.left_bytes, 0u);
+    EXPECT_EQ(tickets[0].held_bytes, 20u);
+    EXPECT_EQ(tickets[1].held_bytes, 0u);
     EXPECT_EQ(Of(2), MBR_VERDICT_WAIT);
 }
 
