@@ -66,8 +66,9 @@ static uint64_t capacity(mbr_holder *holder)
     mbr_books_read_locked(authority, &books);
     mbr_sums own = mbr_sums_read(holder);
     mbr_lock_drop(&authority->governor->lock);
+    uint64_t cached = books.cached - (holder->role == MBR_ROLE_CACHE ? own.charged : 0);
     uint64_t others =
-        mbr_sum_shown(books.granted + books.charged - own.granted - own.charged - books.cached);
+        mbr_sum_shown(books.granted + books.charged - own.granted - own.charged - cached);
     mbr_lock_take(&authority->lock);
     uint64_t limit = mbr_lease_reach_locked(authority);
     mbr_lock_drop(&authority->lock);

@@ -212,10 +212,12 @@ static void transfer(mbr_holder *from, mbr_holder *to, uint64_t bytes)
     add(there, &there.cell->moved, bytes);
     add_charged_to_holder(from, here, UINT64_C(0) - bytes);
     subtract(here, &here.cell->moved, bytes);
-    if (has_allowance(from)) {
+    if (has_allowance(from))
         atomic_fetch_sub(&from->leased_bytes, bytes);
-        mbr_tickets_wake(from->authority); /* one of `from` may wait for its allowance */
-    }
+    /* One of `from` may wait for its allowance, and bytes may be held for one of `to`, which can
+     * not be satisfied any more. */
+    if (has_allowance(from) || has_allowance(to))
+        mbr_tickets_wake(from->authority);
 }
 
 void mbr_transfer(mbr_holder *from, mbr_holder *to, uint64_t bytes)
@@ -250,6 +252,7 @@ void mbr_record_committed(mbr_holder *holder, uint64_t bytes)
         atomic_fetch_add_explicit(&holder->leased_bytes, bytes, memory_order_relaxed);
     add_charged(holder, here, bytes);
     add(here, &here.cell->moved, bytes);
+    mbr_tickets_wake(holder->authority); /* what was held may be what the device gave */
 }
 
 /* ---- The mapped axis */

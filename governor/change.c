@@ -37,26 +37,27 @@ static bool begin(mbr_authority *authority, const mbr_limit_change *change, uint
     return begun;
 }
 
-/* What is above the limit, asked of the holders, again while that brings something. */
+/* What is above the limit, asked of the holders, again while that brings something: a holder that
+ * moved its bytes to the payer of a cache freed none, and the cache is asked in the next round. */
 static uint64_t ask_for_overage(mbr_authority *authority, uint64_t over_bytes)
 {
-    uint64_t given = 0, last = 1;
-    while (over_bytes != 0 && last != 0 && !mbr_is_pressing()) {
+    uint64_t left = over_bytes;
+    bool gave = !mbr_is_pressing();
+    for (int round = 0; left != 0 && gave && round < MBR_PRESS_ROUND_LIMIT_COUNT; round++) {
         mbr_pressure pressure = {.struct_size = sizeof(pressure),
             .tier = authority->tier,
             .role = MBR_ROLE_COUNT,
             .priority = MBR_PRIORITY_COUNT - 1,
-            .bytes = over_bytes,
+            .bytes = left,
             .deadline_ns = MBR_NO_DEADLINE,
             .generation = atomic_load_explicit(&authority->generation, memory_order_acquire)};
-        last = mbr_press(authority, &pressure);
-        given += last;
+        gave = mbr_press(authority, &pressure) != 0;
         mbr_lock_take(&authority->lock);
         mbr_credit_collect_locked(authority);
-        over_bytes = over_locked(authority);
+        left = over_locked(authority);
         mbr_lock_drop(&authority->lock);
     }
-    return given;
+    return over_bytes - mbr_min(over_bytes, left);
 }
 
 static void finish(mbr_authority *authority, const mbr_limit_change *change, uint64_t old_bytes,

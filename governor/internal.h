@@ -229,6 +229,7 @@ static inline void mbr_tickets_wake(mbr_authority *authority)
 }
 
 /* ---- pressure.c */
+#define MBR_PRESS_ROUND_LIMIT_COUNT 4 /* of asking, in one go: a holder may give byte by byte */
 /* Asks the holders for what is missing and has them give it, if together they offer enough. Calls
  * out. The bytes by which their leases fell. */
 uint64_t mbr_press(mbr_authority *authority, const mbr_pressure *pressure);

@@ -162,7 +162,8 @@ void mbr_authority_note_exhausted(mbr_authority *authority)
         memory_order_relaxed);
     mbr_lock_take(&authority->lock);
     mbr_credit_collect_locked(authority);
-    authority->exhausted_limit_bytes = mbr_claimed_locked(authority);
+    /* What is held for a ticket nobody owns: the driver has not got it. */
+    authority->exhausted_limit_bytes = mbr_claimed_locked(authority) - authority->held_bytes;
     authority->exhaustion_count++;
     mbr_limit_apply_locked(authority);
     mbr_lock_drop(&authority->lock);

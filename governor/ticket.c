@@ -11,8 +11,6 @@
 #include <pthread.h>
 #include <utlist.h>
 
-#define ROUND_LIMIT_COUNT 4 /* of asking, for one ticket in one go */
-
 /* A thread that works on the ticket without the lock; the ticket outlives that. */
 typedef enum keeper { ASKER, TELLER, KEEPER_COUNT } keeper;
 
@@ -289,7 +287,7 @@ static void press(mbr_ticket *ticket)
         .holder_id = ticket->holder->id,
         .deadline_ns = ticket->deadline_ns,
         .generation = ticket->generation};
-    for (int round = 0; round < ROUND_LIMIT_COUNT; round++) {
+    for (int round = 0; round < MBR_PRESS_ROUND_LIMIT_COUNT; round++) {
         pressure.bytes = missing(ticket);
         if (pressure.bytes == 0 || mbr_press(authority, &pressure) == 0)
             break;

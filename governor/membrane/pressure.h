@@ -82,7 +82,7 @@ typedef struct mbr_limit_answer {
     uint64_t
         over_bytes; /* claimed above it; of CONFLICT with RESTORE: above the limit that was asked */
     uint64_t revision;    /* set_revision now */
-    uint64_t given_bytes; /* what holders gave meanwhile */
+    uint64_t given_bytes; /* of what was claimed above it: what came back meanwhile */
 } mbr_limit_answer;
 
 #ifdef __cplusplus
