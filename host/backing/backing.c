@@ -104,27 +104,31 @@ static mbr_status refuse_live(const mbr_backing *backing, mbr_error *error)
         (unsigned long long)backing->prefix_count, (unsigned long long)backing->span_count);
 }
 
-static void dissolve_cached(mbr_backing *backing)
+bool mbr_backing_discard_cached(mbr_backing *backing)
 {
-    mbr_lock_take(&backing->lock);
+    bool discarded = false;
     mbr_range *range;
-    while ((range = backing->cached) != NULL && range->stuck_count == 0) {
+    mbr_lock_take(&backing->lock);
+    while ((range = backing->cached) != NULL && range->stuck_count == 0 &&
+        mbr_backing_device_locked(backing) != MBR_DEVICE_IS_LOST) {
         if (range->editor != NULL) { /* an eviction, which may take it out of the list */
             mbr_range_await_editor(backing, range);
             continue;
         }
         mbr_range_uncache(range);
         mbr_lock_drop(&backing->lock);
-        mbr_range_dissolve(range);
+        mbr_range_discard(range);
+        discarded = true;
         mbr_lock_take(&backing->lock);
     }
     mbr_lock_drop(&backing->lock);
+    return discarded;
 }
 
 void mbr_backing_empty_cache(mbr_backing *backing)
 {
     mbr_backing_evict(backing, UINT64_MAX);
-    dissolve_cached(backing);
+    mbr_backing_discard_cached(backing);
 }
 
 static void free_list(mbr_backing *backing, mbr_range *head)

@@ -183,6 +183,8 @@ void mbr_backing_serve_group_locked(mbr_backing *backing, uint32_t isolation_gro
 /* ---- backing.c ---- */
 mbr_device_state mbr_backing_device_locked(const mbr_backing *backing) MBR_REQUIRES(&backing->lock);
 mbr_device_state mbr_backing_device(mbr_backing *backing);
+/* Discards every cached range. False: nothing was given back. */
+bool mbr_backing_discard_cached(mbr_backing *backing);
 /* Gives back all that is kept, ranges without extents too. */
 void mbr_backing_empty_cache(mbr_backing *backing);
 
@@ -241,6 +243,9 @@ void mbr_range_cache(mbr_range *range);   /* into the cache's lists */
 void mbr_range_uncache(mbr_range *range); /* out of them */
 /* Without the lock; holds no extent. Gives the addresses back and makes the record spare. */
 void mbr_range_dissolve(mbr_range *range);
+/* The same of a range in no list that may have parked extents: they are recycled first. One with an
+ * extent that cannot be unmapped is retained. */
+void mbr_range_discard(mbr_range *range);
 /* The record of a range without addresses waits for its next life: records are never freed before
  * the backing, so that a late caller finds an ended range and not freed memory. */
 void mbr_range_make_spare(mbr_range *range);

@@ -344,6 +344,10 @@ mbr_status mbr_backing_reserve(
     mbr_lock_drop(&backing->lock);
     if (found == NULL)
         status = reserve_new(backing, &wanted, &found, error);
+    /* What is kept for other shapes may be all that is left: of addresses, or of mappings. */
+    if ((status == MBR_OUT_OF_ADDRESSES || status == MBR_OUT_OF_MAPPINGS) &&
+        mbr_backing_discard_cached(backing))
+        status = reserve_new(backing, &wanted, &found, error);
     if (status != MBR_OK) {
         mbr_context_unpin(options->context);
         return status;
@@ -439,6 +443,23 @@ bool mbr_range_unmap_slot(mbr_range *range, uint64_t index)
     if (!used)
         mbr_extent_recycle(backing, extent);
     return true;
+}
+
+void mbr_range_discard(mbr_range *range)
+{
+    mbr_backing *backing = range->backing;
+    for (uint64_t i = 0; i < range->slot_count; i++) {
+        if (range->slots[i].state == MBR_SLOT_PARKED)
+            mbr_range_unmap_slot(range, i);
+    }
+    if (range->stuck_count == 0) {
+        mbr_range_dissolve(range);
+        return;
+    }
+    mbr_lock_take(&backing->lock);
+    range->retained = true; /* its addresses are never handed out again (I10) */
+    DL_APPEND(backing->retained, range);
+    mbr_lock_drop(&backing->lock);
 }
 
 /* ---- Reading

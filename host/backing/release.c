@@ -63,13 +63,8 @@ static void finish_ended(mbr_range *range)
     }
     mbr_range_end_edit(range);
     mbr_lock_drop(&backing->lock);
-    if (!withheld && !keeps) {
-        for (uint64_t i = 0; i < range->slot_count; i++) {
-            if (range->slots[i].state == MBR_SLOT_PARKED)
-                mbr_range_unmap_slot(range, i);
-        }
-        mbr_range_dissolve(range);
-    }
+    if (!withheld && !keeps)
+        mbr_range_discard(range);
     mbr_backing_keep_watermark(backing);
     mbr_context_unpin(context);
 }

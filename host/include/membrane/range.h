@@ -45,7 +45,8 @@ typedef struct mbr_range_reserve_result {
     uint64_t parked_bytes; /* extents still mapped from an earlier life, free to be adopted */
 } mbr_range_reserve_result;
 
-/* MBR_UNSUPPORTED on a mechanism without `membrane.virtual`; MBR_OUT_OF_ADDRESSES. Costs no bytes.
+/* MBR_UNSUPPORTED on a mechanism without `membrane.virtual`; MBR_OUT_OF_ADDRESSES, after the kept
+ * addresses of ended ranges were given back and it was tried once more. Costs no bytes.
  */
 MBR_API mbr_status mbr_range_reserve(mbr_manager *manager, const mbr_range_reserve_request *request,
     mbr_range_reserve_result *result, mbr_error *error);

@@ -34,5 +34,82 @@ TEST(Evict, PoolOfSeveralSizes_GivesWhatWasPutThereFirst)
     EXPECT_TRUE(world.agree());
 }
 
+// Two ended ranges of one shape: one with four parked extents, one with nothing.
+void end_two(World &world)
+{
+    mbr_range *parked = world.reserve(8 * kGranule);
+    mbr_range *idle = world.reserve(8 * kGranule);
+    ASSERT_EQ(MBR_OK, world.grow(parked, 0, 4 * kGranule));
+    ASSERT_EQ(MBR_OK, world.end(parked));
+    ASSERT_EQ(MBR_OK, world.end(idle));
+    ASSERT_EQ(2u, world.kept().cached_range_count);
+    ASSERT_EQ(4 * kGranule, world.kept().parked_bytes);
+    world.fake.reset_calls();
+}
+
+TEST(Evict, ReserveWithoutAddresses_GetsThoseOfCachedRanges)
+{
+    for (mbr_status status : {MBR_OUT_OF_ADDRESSES, MBR_OUT_OF_MAPPINGS}) {
+        World world;
+        end_two(world);
+        world.fake.faults = {{Slot::kReserve, 1, FaultKind::kRefuse, status}};
+        mbr_range *other = world.reserve(16 * kGranule); // of no cached shape
+        ASSERT_NE(nullptr, other);
+        EXPECT_EQ(2u, world.fake.calls(Slot::kReserve));
+        EXPECT_EQ(2u, world.fake.calls(Slot::kUnreserve));
+        EXPECT_EQ(0u, world.kept().cached_range_count);
+        EXPECT_EQ(4 * kGranule, world.kept().pooled_bytes); // the memory is kept
+        EXPECT_EQ(MBR_OK, world.grow(other, 0, 4 * kGranule));
+        EXPECT_EQ(0u, world.fake.calls(Slot::kCreate));
+        EXPECT_EQ(MBR_OK, world.end(other));
+        EXPECT_TRUE(world.agree());
+    }
+}
+
+TEST(Evict, ReserveThatStillHasNoAddresses_IsRefusedAfterOneRetry)
+{
+    World world;
+    end_two(world);
+    world.fake.faults = {
+        {Slot::kReserve, 1, FaultKind::kRefuse, MBR_OUT_OF_ADDRESSES, /* sticky */ true}};
+    for (uint64_t calls : {2, 3}) { // the second time nothing is cached any more
+        mbr_error error = {};
+        error.struct_size = sizeof(error);
+        EXPECT_EQ(nullptr, world.reserve(16 * kGranule, {kGranule, kGranule, 0}, 0, 0, &error));
+        EXPECT_EQ(MBR_OUT_OF_ADDRESSES, error.status);
+        EXPECT_EQ(calls, world.fake.calls(Slot::kReserve));
+    }
+    EXPECT_TRUE(world.agree());
+}
+
+TEST(Evict, ReserveRefusedForAnotherReason_LeavesTheCache)
+{
+    World world;
+    end_two(world);
+    world.fake.faults = {{Slot::kReserve, 1, FaultKind::kRefuse, MBR_OUT_OF_MEMORY}};
+    EXPECT_EQ(nullptr, world.reserve(16 * kGranule));
+    EXPECT_EQ(1u, world.fake.calls(Slot::kReserve));
+    EXPECT_EQ(2u, world.kept().cached_range_count);
+    EXPECT_EQ(4 * kGranule, world.kept().parked_bytes);
+    EXPECT_TRUE(world.agree());
+}
+
+// An extent that cannot be unmapped keeps its addresses; the others are given back all the same.
+TEST(Evict, CachedRangeWithAnExtentThatStays_IsRetained)
+{
+    World world;
+    world.leaks = true;
+    end_two(world);
+    world.fake.faults = {{Slot::kReserve, 1, FaultKind::kRefuse, MBR_OUT_OF_ADDRESSES},
+        {Slot::kUnmap, 2, FaultKind::kQuarantine, MBR_SYSTEM}};
+    mbr_range *other = world.reserve(16 * kGranule);
+    ASSERT_NE(nullptr, other);
+    EXPECT_EQ(1u, world.fake.calls(Slot::kUnreserve));
+    EXPECT_EQ(3 * kGranule, world.kept().pooled_bytes);
+    EXPECT_EQ(1u, world.kept().quarantined_count);
+    EXPECT_EQ(MBR_OK, world.end(other));
+    EXPECT_TRUE(world.agree());
+}
+
 } // namespace
 } // namespace membrane
