@@ -89,6 +89,27 @@ static bool is_feasible_locked(mbr_admission *admission, uint64_t capacity_bytes
         mbr_all_can_finish(capacity_bytes - has, admission->needs, admission->count);
 }
 
+/* The most that a member may grow by. It finishes after the fewest others that free what it lacks;
+ * each of these must still get what it lacks itself. */
+static uint64_t growable_locked(mbr_admission *admission, const member *grown,
+    uint64_t capacity_bytes) MBR_REQUIRES(&admission->lock)
+{
+    if (!is_feasible_locked(admission, capacity_bytes))
+        return 0;
+    uint64_t reach = capacity_bytes;
+    for (uint32_t i = 0; i < admission->count; i++)
+        reach -= admission->members[i].need.has_bytes;
+    uint64_t bytes = mbr_min(lacks(&grown->need), reach);
+    for (uint32_t i = 0; i < admission->count && reach < lacks(&grown->need); i++) {
+        const member *earlier = &admission->members[i];
+        if (earlier == grown)
+            continue;
+        bytes = mbr_min(bytes, reach - lacks(&earlier->need));
+        reach += earlier->need.has_bytes;
+    }
+    return bytes;
+}
+
 static member *find_locked(mbr_admission *admission, mbr_member sought)
     MBR_REQUIRES(&admission->lock)
 {
@@ -174,8 +195,10 @@ mbr_status mbr_admit(mbr_admission *admission, uint64_t most_bytes, mbr_member *
         most_bytes, holder->name);
 }
 
+/* *available_bytes is written with MBR_BUSY. */
 static mbr_status grow_locked(mbr_admission *admission, mbr_member grown, uint64_t bytes,
-    uint64_t capacity_bytes, mbr_error *error) MBR_REQUIRES(&admission->lock)
+    uint64_t capacity_bytes, uint64_t *available_bytes, mbr_error *error)
+    MBR_REQUIRES(&admission->lock)
 {
     member *found = find_locked(admission, grown);
     if (found == NULL)
@@ -187,8 +210,10 @@ static mbr_status grow_locked(mbr_admission *admission, mbr_member grown, uint64
             bytes, found->need.has_bytes, found->need.most_bytes);
     found->need.has_bytes += bytes;
     bool grows = is_feasible_locked(admission, capacity_bytes);
-    if (!grows)
+    if (!grows) {
         found->need.has_bytes -= bytes;
+        *available_bytes = growable_locked(admission, found, capacity_bytes);
+    }
     sort_members(admission->members, admission->count);
     return grows
         ? MBR_OK
@@ -196,13 +221,17 @@ static mbr_status grow_locked(mbr_admission *admission, mbr_member grown, uint64
               "with %" PRIu64 " bytes more, not all members could finish; others go first", bytes);
 }
 
-mbr_status mbr_member_grow(
-    mbr_admission *admission, mbr_member grown, uint64_t bytes, mbr_error *error)
+mbr_status mbr_member_grow(mbr_admission *admission, mbr_member grown, uint64_t bytes,
+    mbr_refusal *refusal, mbr_error *error)
 {
     uint64_t capacity_bytes = capacity(admission->holder);
+    uint64_t available_bytes = 0;
     mbr_lock_take(&admission->lock);
-    mbr_status status = grow_locked(admission, grown, bytes, capacity_bytes, error);
+    mbr_status status =
+        grow_locked(admission, grown, bytes, capacity_bytes, &available_bytes, error);
     mbr_lock_drop(&admission->lock);
+    if (status == MBR_BUSY)
+        mbr_refuse_growth(admission->holder, bytes, available_bytes, refusal);
     return status;
 }
 

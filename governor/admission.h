@@ -38,10 +38,10 @@ mbr_status mbr_admission_destroy(mbr_admission *admission, mbr_error *error);
 mbr_status mbr_admit(mbr_admission *admission, uint64_t most_bytes, mbr_member *member,
     mbr_refusal *refusal, mbr_error *error);
 /* Before a member leases `bytes` more. MBR_OK: done; all can still finish. MBR_BUSY: it waits until
- * others have finished; MBR_OUT_OF_RANGE: past the most it said; MBR_UNKNOWN_OBJECT: no such
- * member. */
-mbr_status mbr_member_grow(
-    mbr_admission *admission, mbr_member member, uint64_t bytes, mbr_error *error);
+ * others have finished, and *refusal (may be NULL) says how much would do and when to come again;
+ * MBR_OUT_OF_RANGE: past the most it said; MBR_UNKNOWN_OBJECT: no such member. */
+mbr_status mbr_member_grow(mbr_admission *admission, mbr_member member, uint64_t bytes,
+    mbr_refusal *refusal, mbr_error *error);
 /* It gave bytes back, or did not use them. */
 void mbr_member_shrink(mbr_admission *admission, mbr_member member, uint64_t bytes);
 /* Out, with all it had. False: it was not in. */

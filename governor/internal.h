@@ -304,8 +304,12 @@ uint64_t mbr_borrowed(const mbr_holder *holder);
  * too many wait. `refusal` may be NULL. */
 mbr_status mbr_refuse_for_ever(mbr_holder *holder, uint64_t bytes, mbr_refusal *refusal);
 void mbr_refuse_queue(mbr_holder *holder, uint64_t bytes, mbr_refusal *refusal);
-/* And of an admission: not now. */
+/* And of an admission: not now; of a member's growth, of which `available_bytes` would do. */
 void mbr_refuse_now(mbr_holder *holder, uint64_t bytes, mbr_refusal *refusal);
+void mbr_refuse_growth(
+    mbr_holder *holder, uint64_t bytes, uint64_t available_bytes, mbr_refusal *refusal);
+/* What was refunded until now goes into the rates of release. */
+void mbr_release_rates_note(mbr_authority *authority);
 /* The last word, under the lock and with all credit taken back: claims the bytes, or counts the
  * refusal and fills *refusal (may be NULL). A holder with an allowance always claims here. */
 mbr_status mbr_claim_or_refuse(mbr_holder *holder, uint64_t bytes, mbr_refusal *refusal);

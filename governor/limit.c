@@ -132,6 +132,7 @@ void mbr_authority_sample(mbr_authority *authority, bool now)
 {
     if (!take_turn(authority, now))
         return;
+    mbr_release_rates_note(authority);
     uint64_t exhaustions_before = exhaustions(authority);
     uint64_t free = 0;
     uint64_t charged = charged_now(authority);

@@ -152,6 +152,19 @@ static uint64_t retry_after(const mbr_rate *rate, uint64_t missing_bytes)
     return ns < (double)RETRY_AFTER_LIMIT_NS ? (uint64_t)ns : RETRY_AFTER_LIMIT_NS;
 }
 
+/* Without it a refusal after a long silence would average over the silence. */
+void mbr_release_rates_note(mbr_authority *authority)
+{
+    mbr_books books;
+    mbr_lock_take(&authority->governor->lock);
+    uint64_t now = mbr_clock_now(&authority->governor->clock);
+    mbr_books_read_locked(authority, &books);
+    update_rate(&authority->release, now, books.refunded_total + authority->retired_refunded_bytes);
+    for (mbr_holder *holder = authority->holders; holder != NULL; holder = holder->next)
+        update_rate(&holder->release, now, mbr_sums_read(holder).refunded_total);
+    mbr_lock_drop(&authority->governor->lock);
+}
+
 /* From the releases of whoever must release first: the holder itself at its allowance, anybody at
  * the authority's limit, nobody if it can never be. */
 static uint64_t advise_locked(mbr_authority *authority, mbr_holder *holder, const mbr_refusal *full,
@@ -256,7 +269,14 @@ void mbr_refuse_queue(mbr_holder *holder, uint64_t bytes, mbr_refusal *refusal)
 
 void mbr_refuse_now(mbr_holder *holder, uint64_t bytes, mbr_refusal *refusal)
 {
+    mbr_refuse_growth(holder, bytes, UINT64_MAX, refusal);
+}
+
+void mbr_refuse_growth(
+    mbr_holder *holder, uint64_t bytes, uint64_t available_bytes, mbr_refusal *refusal)
+{
     decision made = decide_nothing(holder, MBR_REFUSED_LIMIT);
+    made.available_bytes = mbr_min(made.available_bytes, available_bytes);
     answer(holder, bytes, &made, refusal);
 }
 

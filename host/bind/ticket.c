@@ -279,13 +279,13 @@ mbr_status mbr_manager_admit(mbr_manager *manager, mbr_admission_handle admissio
 }
 
 mbr_status mbr_manager_grow_member(mbr_manager *manager, mbr_admission_handle admission,
-    uint64_t member, uint64_t bytes, mbr_error *error)
+    uint64_t member, uint64_t bytes, mbr_refusal *refusal, mbr_error *error)
 {
     mbr_status status;
     mbr_walk walk = mbr_begin_walk(manager);
     mbr_admission_record *record = mbr_find_admission(manager, admission.value, &status, error);
     if (record != NULL)
-        status = mbr_member_grow(record->admission, (mbr_member){member}, bytes, error);
+        status = mbr_member_grow(record->admission, (mbr_member){member}, bytes, refusal, error);
     mbr_end_walk(manager, walk);
     return status;
 }

@@ -91,10 +91,11 @@ MBR_API mbr_status mbr_manager_destroy_admission(
  * MBR_BUSY: 4096 are in. */
 MBR_API mbr_status mbr_manager_admit(mbr_manager *manager, mbr_admission_handle admission,
     uint64_t most_bytes, uint64_t *member, mbr_refusal *refusal, mbr_error *error);
-/* MBR_BUSY: not now, others have to finish first; MBR_OUT_OF_RANGE: past the most it said;
- * MBR_UNKNOWN_OBJECT: no such member. */
+/* Before a member leases `bytes` more. MBR_BUSY: not now, others have to finish first, and *refusal
+ * (may be NULL) says how much would do and when to come again; MBR_OUT_OF_RANGE: past the most it
+ * said; MBR_UNKNOWN_OBJECT: no such member. */
 MBR_API mbr_status mbr_manager_grow_member(mbr_manager *manager, mbr_admission_handle admission,
-    uint64_t member, uint64_t bytes, mbr_error *error);
+    uint64_t member, uint64_t bytes, mbr_refusal *refusal, mbr_error *error);
 /* Out, with all it had. */
 MBR_API mbr_status mbr_manager_dismiss(
     mbr_manager *manager, mbr_admission_handle admission, uint64_t member, mbr_error *error);

@@ -394,7 +394,8 @@ TEST_F(Tickets, Admission_LetsInWhoCanFinishAndRefusesTheRestWithFigures)
         return mbr_manager_admit(world.manager, admission, most, member, &refusal, &world.error);
     };
     auto grow = [&](uint64_t member, uint64_t bytes) {
-        return mbr_manager_grow_member(world.manager, admission, member, bytes, &world.error);
+        return mbr_manager_grow_member(
+            world.manager, admission, member, bytes, &refusal, &world.error);
     };
     ASSERT_EQ(MBR_OK, admit(24 * kMiB, &first));
     ASSERT_EQ(MBR_OK, admit(24 * kMiB, &second));
@@ -403,6 +404,8 @@ TEST_F(Tickets, Admission_LetsInWhoCanFinishAndRefusesTheRestWithFigures)
     EXPECT_EQ((uint32_t)MBR_REFUSED_CAPACITY, refusal.reason);
     EXPECT_EQ(MBR_OK, grow(first, 16 * kMiB));
     EXPECT_EQ(MBR_BUSY, grow(second, 9 * kMiB));
+    EXPECT_EQ((uint32_t)MBR_REFUSED_LIMIT, refusal.reason);
+    EXPECT_EQ(8 * kMiB, refusal.available_bytes);
     EXPECT_EQ(MBR_OUT_OF_RANGE, grow(second, 25 * kMiB));
     EXPECT_EQ(MBR_UNKNOWN_OBJECT, grow(77, 1));
     EXPECT_EQ(MBR_IN_USE, mbr_manager_destroy_admission(world.manager, admission, &world.error));

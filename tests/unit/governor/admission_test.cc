@@ -71,9 +71,9 @@ class Admission : public testing::Test
         return member;
     }
 
-    mbr_status Grow(mbr_member member, uint64_t bytes)
+    mbr_status Grow(mbr_member member, uint64_t bytes, mbr_refusal *refusal = nullptr)
     {
-        return mbr_member_grow(admission, member, bytes, nullptr);
+        return mbr_member_grow(admission, member, bytes, refusal, nullptr);
     }
 
     World world;
@@ -107,6 +107,63 @@ TEST_F(Admission, Growth_StopsWhereNobodyCouldFinish)
     mbr_member_leave(admission, b);
     EXPECT_EQ(Grow(b, 1), MBR_UNKNOWN_OBJECT);
     EXPECT_FALSE(mbr_member_leave(admission, b));
+}
+
+TEST_F(Admission, RefusedGrowth_SaysWhatWouldDo)
+{
+    uint64_t seed = 20261201, refused = 0, partly = 0;
+    auto random = [&seed](uint64_t bound) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        return (seed >> 33) % bound;
+    };
+    for (int life = 0; life < 500; life++) {
+        std::vector<mbr_member> members;
+        std::vector<uint64_t> left;
+        for (int i = 0; i < 5; i++) {
+            left.push_back(1 + random(90));
+            members.push_back(Admit(left.back()));
+        }
+        for (int step = 0; step < 30; step++) {
+            uint64_t who = random(5), bytes = random(left[who] + 1);
+            mbr_refusal refusal = NewRefusal();
+            if (Grow(members[who], bytes, &refusal) == MBR_OK) {
+                left[who] -= bytes;
+                continue;
+            }
+            uint64_t most = refusal.available_bytes;
+            ASSERT_EQ(refusal.reason, (uint32_t)MBR_REFUSED_LIMIT);
+            ASSERT_LT(most, bytes);
+            ASSERT_EQ(Grow(members[who], most + 1), MBR_BUSY);
+            ASSERT_EQ(Grow(members[who], most), MBR_OK);
+            left[who] -= most;
+            refused++;
+            partly += most != 0;
+        }
+        for (mbr_member member : members)
+            mbr_member_leave(admission, member);
+    }
+    EXPECT_GT(partly, 100u);
+    EXPECT_GT(refused, partly);
+}
+
+// The room is free: what is missing has been promised to members, and comes with refunds.
+TEST_F(Admission, RefusedGrowth_SaysWhenToComeAgain)
+{
+    mbr_member in = Admit(80), late = Admit(60);
+    ASSERT_EQ(Grow(in, 80), MBR_OK);
+    Take(holder, 40);
+    mbr_charge(holder, 40);
+    world.clock.now_ns += kSecond;
+    mbr_refund(holder, 40);
+    mbr_refusal refusal = NewRefusal();
+    EXPECT_EQ(Grow(late, 60, &refusal), MBR_BUSY);
+    EXPECT_EQ(refusal.asked_bytes, 60u);
+    EXPECT_EQ(refusal.available_bytes, 20u);
+    // 40 bytes in a second, half weighted; 40 are missing.
+    EXPECT_NEAR(static_cast<double>(refusal.retry_after_ns), 2e9, 1e6);
+    mbr_member_leave(admission, in);
+    EXPECT_EQ(Grow(late, 60), MBR_OK);
+    mbr_member_leave(admission, late);
 }
 
 TEST_F(Admission, WhatOthersOwn_IsNotTheMembersAndACacheGivesWay)

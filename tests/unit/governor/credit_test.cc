@@ -101,6 +101,29 @@ TEST(Books_RetryAfter, FromTheRateOfRefunds)
     End(authority, holder);
 }
 
+// Samples keep the rate, so that a silence before does not count.
+TEST(Books_RetryAfter, SampledWhileNothingIsRefused_TheRateIsTheLastSeconds)
+{
+    World world;
+    mbr_authority *authority = world.Authority(1000);
+    mbr_holder *holder = world.Holder(authority);
+    for (int second = 0; second < 1000; second++) {
+        world.clock.now_ns += kSecond;
+        if (second >= 990) {
+            ASSERT_EQ(mbr_grant(holder, 500, nullptr), MBR_OK);
+            mbr_charge(holder, 500);
+            mbr_refund(holder, 500);
+        }
+        mbr_authority_sample(authority, false);
+    }
+    mbr_refusal refusal = NewRefusal();
+    ASSERT_EQ(mbr_grant(holder, 1000, nullptr), MBR_OK);
+    ASSERT_EQ(mbr_grant(holder, 500, &refusal), MBR_OVER_BUDGET);
+    EXPECT_NEAR(static_cast<double>(refusal.retry_after_ns), 1e9, 0.01e9);
+    mbr_grant_return(holder, 1000);
+    End(authority, holder);
+}
+
 TEST(Books_RetryAfter, AtTheAllowance_FromTheHoldersOwnRefunds)
 {
     World world;
