@@ -117,6 +117,7 @@ struct mbr_authority {
     uint64_t measured_limit_bytes;  /* lock; UINT64_MAX: none */
     uint64_t exhausted_limit_bytes; /* lock; UINT64_MAX: none */
     uint64_t leased_limit_bytes;    /* lock; of the shared ledger; UINT64_MAX: none */
+    uint64_t wanted_bytes;          /* lock; by other members, as of then */
     uint64_t leasable_bytes;        /* lock; what the ledger had free when it was asked last */
     uint64_t device_free_bytes;     /* lock; MBR_UNKNOWN_BYTES: never measured */
     uint64_t exhaustion_count;      /* lock */
@@ -260,6 +261,8 @@ uint64_t mbr_lease_reach_locked(const mbr_authority *authority) MBR_REQUIRES(&au
 void mbr_lease_for_tickets(mbr_authority *authority);
 /* Gives back what is idle, and leases what was recorded past the lease. No lock is held. */
 void mbr_lease_settle(mbr_authority *authority, uint64_t free_bytes);
+/* If other members were refused: caches give up what is wanted, and that goes back. Calls out. */
+void mbr_lease_yield(mbr_authority *authority);
 /* Compares the lease with the ledger's page. No lock is held. */
 mbr_status mbr_lease_audit(mbr_authority *authority, mbr_error *error);
 

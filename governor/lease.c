@@ -9,6 +9,9 @@
 
 #include <inttypes.h>
 
+/* Fewer bytes of a cache are not given up for another process. */
+#define YIELD_MIN_BYTES (UINT64_C(1) << 20)
+
 static void read_lease(mbr_authority *authority, uint64_t *claimed, uint64_t *leased)
 {
     mbr_lock_take(&authority->lock);
@@ -24,6 +27,7 @@ static void take_view(mbr_authority *authority, const mbr_shared_view *view)
     mbr_lock_take(&authority->lock);
     mbr_limit_set_leased_locked(authority, view->own_bytes);
     authority->leasable_bytes = view->limit_bytes - mbr_min(view->limit_bytes, view->leased_bytes);
+    authority->wanted_bytes = view->wanted_bytes;
     mbr_tickets_settle_locked(authority);
     mbr_lock_drop(&authority->lock);
 }
@@ -107,7 +111,7 @@ static bool try_give_up(mbr_authority *authority, uint64_t idle)
 static uint64_t idle_bytes(uint64_t claimed, uint64_t leased, const mbr_shared_view *view)
 {
     uint64_t idle = leased - mbr_min(leased, claimed);
-    if (view->wanted)
+    if (view->wanted_bytes != 0)
         return idle;
     uint64_t chunks = mbr_align_down(idle, view->chunk_bytes);
     return chunks - mbr_min(chunks, view->chunk_bytes);
@@ -142,6 +146,24 @@ void mbr_lease_settle(mbr_authority *authority, uint64_t free_bytes)
     mbr_lock_take(&authority->lease_lock);
     settle(authority, free_bytes);
     mbr_lock_drop(&authority->lease_lock);
+}
+
+void mbr_lease_yield(mbr_authority *authority)
+{
+    if (authority->shared == NULL)
+        return;
+    mbr_lock_take(&authority->lock);
+    uint64_t wanted = authority->wanted_bytes;
+    authority->wanted_bytes = 0; /* asked for once, until the next look */
+    mbr_lock_drop(&authority->lock);
+    /* A plan gives all or nothing, and a part is of use to others, too. */
+    uint64_t given = 0;
+    if (wanted != 0)
+        wanted = mbr_max(wanted, YIELD_MIN_BYTES);
+    for (; given == 0 && wanted >= YIELD_MIN_BYTES; wanted /= 2)
+        given = mbr_authority_press_caches(authority, NULL, wanted);
+    if (given != 0)
+        mbr_lease_settle(authority, MBR_UNKNOWN_BYTES);
 }
 
 mbr_status mbr_lease_audit(mbr_authority *authority, mbr_error *error)

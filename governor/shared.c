@@ -66,14 +66,16 @@ static mbr_status store_own(mbr_shared *shared, mbr_error *error)
     return status;
 }
 
-static bool is_wanted(const mbr_shared *shared)
+/* By the other members that live. */
+static uint64_t wanted(const mbr_shared *shared)
 {
+    uint64_t bytes = 0;
     for (uint32_t i = 0; i < MBR_SHARED_MEMBER_LIMIT_COUNT; i++) {
         const mbr_shared_record *record = &shared->page.records[i];
-        if (i != shared->index && record->wanted_bytes != 0 && record->gone_since_ns == 0)
-            return true;
+        if (i != shared->index && record->gone_since_ns == 0)
+            bytes += mbr_min(record->wanted_bytes, UINT64_MAX - bytes);
     }
-    return false;
+    return bytes;
 }
 
 static void end(mbr_shared *shared, mbr_shared_view *view)
@@ -83,7 +85,10 @@ static void end(mbr_shared *shared, mbr_shared_view *view)
     view->leased_bytes = mbr_shared_page_leased(&shared->page);
     view->own_bytes = shared->leased_bytes;
     view->chunk_bytes = mbr_shared_chunk_bytes(view->limit_bytes);
-    view->wanted = is_wanted(shared) || view->leased_bytes > view->limit_bytes;
+    /* To be given back until the sum and what is wanted fit: limit >= leased + wanted. */
+    uint64_t sum = view->leased_bytes;
+    sum += mbr_min(wanted(shared), UINT64_MAX - sum);
+    view->wanted_bytes = sum - mbr_min(sum, view->limit_bytes);
 }
 
 /* ---- Members that are gone */

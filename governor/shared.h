@@ -48,7 +48,8 @@ typedef struct mbr_shared_view {
     uint64_t leased_bytes; /* sum over all members */
     uint64_t own_bytes;    /* leased by this member */
     uint64_t chunk_bytes;
-    bool wanted; /* another living member was refused lately, or the sum is above the limit */
+    uint64_t wanted_bytes; /* what other living members were refused lately and is not free, and
+                            * what is leased above the limit */
 } mbr_shared_view;
 
 /* The larger of 64 MiB and 1 % of the limit; of a limit below 4 GiB a 64th, so that several members

@@ -377,6 +377,7 @@ void mbr_authority_poll(mbr_authority *authority)
         mbr_lease_for_tickets(authority);
         ask_for_first(authority);
     }
+    mbr_lease_yield(authority);
     mbr_authority_deliver(authority);
 }
 

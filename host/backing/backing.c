@@ -225,13 +225,29 @@ mbr_status mbr_backing_grant(
     if (bytes >= MBR_LARGE_GRANT_BYTES)
         mbr_authority_sample(backing->authority, false);
     mbr_status status = mbr_grant(holder, bytes - aside, refusal);
-    if (status != MBR_OK && refusal->reason == MBR_REFUSED_MEASURED) {
+    if (status != MBR_OK &&
+        (refusal->reason == MBR_REFUSED_MEASURED || refusal->reason == MBR_REFUSED_SHARED)) {
         mbr_authority_sample(backing->authority, false);
         status = mbr_grant(holder, bytes - aside, refusal);
     }
     if (status != MBR_OK)
         mbr_set_aside(holder, aside);
     return status;
+}
+
+mbr_status mbr_backing_refuse(mbr_status status, const mbr_refusal *refusal, mbr_error *error)
+{
+    unsigned long long asked = refusal->asked_bytes, available = refusal->available_bytes;
+    if (refusal->reason == MBR_REFUSED_SHARED)
+        return mbr_fail(error, status,
+            "asked for %llu bytes, %llu are available: processes have leased %llu of the shared "
+            "ledger's limit of %llu; wait for another process, or raise that limit",
+            asked, available, (unsigned long long)refusal->shared_leased_bytes,
+            (unsigned long long)refusal->shared_limit_bytes);
+    return mbr_fail(error, status,
+        "asked for %llu bytes, %llu are available under the limit of %llu; wait for a release, or "
+        "raise the limit",
+        asked, available, (unsigned long long)refusal->limit_bytes);
 }
 
 mbr_holder *mbr_backing_cache(mbr_backing *backing)

@@ -396,11 +396,7 @@ static mbr_status attempt(mbr_growth_run *run, mbr_range_grow_result *result, ui
     if (status != MBR_OK) {
         if (refusal->reason != MBR_REFUSED_ALLOWANCE && refusal->reason != MBR_REFUSED_CAPACITY)
             *short_bytes = create_bytes - mbr_min(refusal->available_bytes, create_bytes);
-        return mbr_fail(run->error, status,
-            "asked for %llu bytes, %llu are available under the limit of %llu; wait for a release, "
-            "or raise the limit",
-            (unsigned long long)refusal->asked_bytes, (unsigned long long)refusal->available_bytes,
-            (unsigned long long)refusal->limit_bytes);
+        return mbr_backing_refuse(status, refusal, run->error);
     }
     run->planned = false;
     status = execute(run);

@@ -67,11 +67,7 @@ static mbr_status grant_eager(
         refusal = &own;
     mbr_status status = mbr_backing_grant(backing, backing->cache, bytes, refusal);
     if (status != MBR_OK)
-        return mbr_fail(error, status,
-            "asked for %llu bytes, %llu are available under the limit of %llu; wait for a release, "
-            "or raise the limit",
-            (unsigned long long)bytes, (unsigned long long)refusal->available_bytes,
-            (unsigned long long)refusal->limit_bytes);
+        return mbr_backing_refuse(status, refusal, error);
     return MBR_OK;
 }
 

@@ -46,6 +46,38 @@ static void release_mechanism(mbr_manager *manager, mbr_mechanism_record *mechan
         mbr_unrefer(manager, &mechanism->reference_count);
 }
 
+/* What a ledger that this process founds is to allow. */
+static uint64_t shared_limit(const mbr_authority_request *request, mbr_authority_record *record)
+{
+    uint64_t free = 0;
+    if (request->limit_bytes != UINT64_MAX)
+        return request->limit_bytes;
+    if (record->measured == NULL || !measure(record, &free))
+        return 0; /* and the authority is refused for want of a limit */
+    return free - mbr_min(free, request->margin_bytes);
+}
+
+/* Where the folder takes no ledger, no process has one there: going on alone passes nobody by. */
+static mbr_status join_shared(mbr_manager *manager, const mbr_authority_request *request,
+    mbr_authority_record *record, mbr_error *error)
+{
+    if (request->shared == NULL)
+        return MBR_OK;
+    mbr_error why = {MBR_SIZED(mbr_error)};
+    mbr_shared_place place = {
+        .name = request->shared, .folder = request->shared_folder, .clock = &manager->clock};
+    mbr_status status = mbr_shared_join(
+        &place, &manager->heap, shared_limit(request, record), &record->shared, &why);
+    if (status == MBR_UNSUPPORTED) {
+        mbr_manager_log(manager, MBR_LOG_WARNING, "authority '%s' goes on alone: %s",
+            request->name == NULL ? "" : request->name, why.text);
+        return MBR_OK;
+    }
+    if (status != MBR_OK)
+        mbr_error_copy(error, &why);
+    return status;
+}
+
 mbr_status mbr_manager_create_authority(mbr_manager *manager, const mbr_authority_request *request,
     mbr_authority_handle *authority, mbr_error *error)
 {
@@ -66,19 +98,25 @@ mbr_status mbr_manager_create_authority(mbr_manager *manager, const mbr_authorit
     status = refer_mechanism(manager, request->measured, record, error);
     if (status != MBR_OK)
         goto drop_handle;
+    status = join_shared(manager, request, record, error);
+    if (status != MBR_OK)
+        goto release_measured;
     mbr_probe probe = {measure, record};
     mbr_authority_options options = {.name = request->name,
         .tier = request->tier,
         .limit_bytes = request->limit_bytes,
         .probe = record->measured != NULL ? &probe : NULL,
-        .margin_bytes = request->margin_bytes};
+        .margin_bytes = request->margin_bytes,
+        .shared = record->shared};
     status = mbr_authority_create(manager->governor, &options, &record->authority, error);
     if (status != MBR_OK)
-        goto release_measured;
+        goto leave_shared;
     record->handle = handle;
     mbr_table_publish(&manager->authorities, handle, record);
     authority->value = handle;
     return MBR_OK;
+leave_shared:
+    mbr_shared_leave(record->shared);
 release_measured:
     release_mechanism(manager, record->measured);
 drop_handle:
@@ -112,6 +150,7 @@ mbr_status mbr_manager_destroy_authority(
         mbr_manager_log(manager, MBR_LOG_ERROR, "an authority is leaked: its books are not empty");
         return status;
     }
+    mbr_shared_leave(record->shared);
     release_mechanism(manager, record->measured);
     mbr_heap_release(&manager->heap, record);
     return MBR_OK;

@@ -44,6 +44,7 @@ typedef struct mbr_mechanism_record {
 
 typedef struct mbr_authority_record {
     mbr_authority *authority;
+    mbr_shared *shared;             /* NULL: none */
     mbr_mechanism_record *measured; /* NULL: none */
     uint64_t handle;
     uint64_t holder_count, backing_count;

@@ -5,6 +5,7 @@
 #include "tools/cli/args.h"
 #include "tools/cli/check.h"
 #include "tools/cli/inspect.h"
+#include "tools/cli/ledger.h"
 #include "tools/cli/new_plugin.h"
 #include "tools/cli/plugins.h"
 #include "tools/cli/replay/replay.h"
@@ -30,6 +31,8 @@ static const command commands[] = {
     {"replay", "serve a request trace with real memory under a budget", mbr_cli_replay},
     {"bench", "measure this machine against docs/performance.md", mbr_cli_bench},
     {"share", "what sharing a prefix saves, and from which length it works", mbr_cli_share},
+    {"stats", "a shared ledger: its limit and who has leased what", mbr_cli_stats},
+    {"limit", "set a shared ledger's limit while its processes run", mbr_cli_limit},
     {"check", "judge a plugin from outside, against the contract", mbr_cli_check},
     {"new-plugin", "the first files of a backend plugin, in a new folder", mbr_cli_new_plugin},
 };

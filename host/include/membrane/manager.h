@@ -122,7 +122,18 @@ typedef struct mbr_authority_request {
     uint64_t margin_bytes;         /* kept free of what is measured */
     mbr_mechanism_handle measured; /* whose free bytes bound the limit, beside the machine's and the
                                     * cgroups' for MBR_TIER_HOST; 0: nothing is measured */
+    /* Of the shared ledger by which several processes of one user divide one limit, at most 47
+     * letters, digits, '.', '_' or '-'; NULL: none. The first process brings the ledger's limit:
+     * limit_bytes, or what is measured less the margin. `membrane limit` changes it for all. */
+    const char *shared;
+    const char *shared_folder; /* NULL: /dev/shm */
 } mbr_authority_request;
+
+/* With a shared ledger also: MBR_INVALID_ARGUMENT (its name), MBR_UNTRUSTED, MBR_VERSION_MISMATCH,
+ * MBR_OUT_OF_DESCRIPTORS and MBR_SYSTEM where a ledger may be there that cannot be joined. Where
+ * the folder takes none (missing, full, read-only), the authority goes on alone, a warning in the
+ * log says so, and leased_bytes of its figures is unknown. A process that shares polls its manager
+ * at least once a second: that is when it gives back what others wait for. */
 
 MBR_API mbr_status mbr_manager_create_authority(mbr_manager *manager,
     const mbr_authority_request *request, mbr_authority_handle *authority, mbr_error *error);

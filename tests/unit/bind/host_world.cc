@@ -5,7 +5,7 @@ namespace membrane
 {
 
 HostWorld::HostWorld(uint64_t limit, const mbr_manager_seams *seams, const char *plugin_path,
-    const std::vector<mbr_option> &mechanism_options)
+    const std::vector<mbr_option> &mechanism_options, const char *shared_folder)
 {
     auto options = sized<mbr_manager_options>();
     const mbr_manager_seams none = {};
@@ -26,6 +26,8 @@ HostWorld::HostWorld(uint64_t limit, const mbr_manager_seams *seams, const char 
     authority_request.tier = MBR_TIER_HOST;
     authority_request.name = "pool";
     authority_request.limit_bytes = limit;
+    authority_request.shared = shared_folder != nullptr ? "pool" : nullptr;
+    authority_request.shared_folder = shared_folder;
     EXPECT_EQ(MBR_OK, mbr_manager_create_authority(manager, &authority_request, &authority, &error))
         << error.text;
     auto holder_request = sized<mbr_holder_request>();

@@ -32,7 +32,8 @@ class HostWorld
   public:
     explicit HostWorld(uint64_t limit = 64 * kMiB, const mbr_manager_seams *seams = nullptr,
         const char *plugin = "plugins/host/libmembrane-host.so",
-        const std::vector<mbr_option> &options = {}); /* of the mechanism */
+        const std::vector<mbr_option> &options = {}, /* of the mechanism */
+        const char *shared_folder = nullptr);        /* of the ledger "pool"; NULL: none */
     ~HostWorld(); /* takes everything apart; each step must be accepted */
 
     mbr_manager *manager = nullptr;

@@ -337,6 +337,44 @@ TEST(SharedAuthority_Ticket, Waits_ForTheLedgerAndGetsWhatComesBack)
     ledger.EndAll({a, b});
 }
 
+// What a cache keeps is not idle here, but it goes before another process is refused for ever; what
+// others hold stays.
+TEST(SharedAuthority_Yield, CacheOfOneMember_IsGivenUpForAnother)
+{
+    Ledger ledger;
+    Member a = ledger.Begin(), b = ledger.Begin();
+    mbr_holder *cache = nullptr;
+    mbr_holder_options options = {"cache", MBR_ROLE_CACHE, MBR_NO_ALLOWANCE, false, {}};
+    options.pressed.ask = [](void *context, const mbr_pressure *) {
+        return Figures(*static_cast<mbr_holder **>(context)).charged_bytes;
+    };
+    options.pressed.give = [](void *context, const mbr_pressure *, uint64_t bytes) {
+        mbr_refund(*static_cast<mbr_holder **>(context), bytes);
+    };
+    options.pressed.context = &cache;
+    ASSERT_EQ(mbr_holder_create(a.authority, &options, &cache, nullptr), MBR_OK);
+    ASSERT_EQ(mbr_grant(cache, 3 * kChunk, nullptr), MBR_OK);
+    mbr_charge(cache, 3 * kChunk);
+    ASSERT_EQ(mbr_grant(a.holder, 5 * kChunk, nullptr), MBR_OK);
+    mbr_authority_poll(a.authority);
+    EXPECT_EQ(Figures(cache).charged_bytes, 3 * kChunk); // nobody wants it
+    EXPECT_EQ(mbr_grant(b.holder, 2 * kChunk, nullptr), MBR_OVER_BUDGET);
+    mbr_authority_sample(a.authority, true);
+    mbr_authority_poll(a.authority);
+    EXPECT_EQ(Figures(cache).charged_bytes, kChunk);
+    EXPECT_EQ(mbr_grant(b.holder, 2 * kChunk, nullptr), MBR_OK);
+    EXPECT_EQ(mbr_grant(b.holder, 4 * kChunk, nullptr), MBR_OVER_BUDGET);
+    mbr_authority_sample(a.authority, true);
+    mbr_authority_poll(a.authority);
+    EXPECT_EQ(Figures(cache).charged_bytes, 0u); // a part, and of nobody else
+    EXPECT_EQ(mbr_grant(b.holder, kChunk, nullptr), MBR_OK);
+    ledger.ExpectAgreement({a, b}, kLimit);
+    mbr_grant_return(a.holder, 5 * kChunk);
+    mbr_grant_return(b.holder, 3 * kChunk);
+    EXPECT_EQ(mbr_holder_destroy(cache, nullptr), MBR_OK);
+    ledger.EndAll({a, b});
+}
+
 // All threads together hold exactly the limit at most: whoever is refused was refused wrongly.
 TEST(SharedAuthority_Threads, SharesThatSumUpToTheLimit_NobodyIsEverRefused)
 {
@@ -388,7 +426,7 @@ TEST(SharedAuthority_Threads, TwoMembersAtTheEdge_SumNeverAboveTheLimit)
                 refusals++;
                 wrong += refusal.reason != MBR_REFUSED_SHARED;
             }
-            while (pieces.size() > 8 || (!pieces.empty() && random() % 3 == 0)) {
+            while (pieces.size() > 12 || (!pieces.empty() && random() % 4 == 0)) {
                 held -= pieces.back();
                 mbr_grant_return(member.holder, pieces.back());
                 pieces.pop_back();

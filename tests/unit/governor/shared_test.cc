@@ -142,24 +142,24 @@ TEST(Shared_Lease, WhatWasRefused_SeenByOthersUntilTheSecondLook)
     mbr_shared *a = world.Join(kLimit), *b = world.Join(kLimit);
     mbr_shared_view view;
     ASSERT_EQ(mbr_shared_lease(a, kLimit, 0, &view, nullptr), MBR_OK);
-    EXPECT_FALSE(view.wanted);
+    EXPECT_EQ(view.wanted_bytes, 0u);
     ASSERT_EQ(mbr_shared_lease(b, 77, 0, &view, nullptr), MBR_OVER_BUDGET);
-    EXPECT_FALSE(view.wanted); // only by itself
+    EXPECT_EQ(view.wanted_bytes, 0u); // only by itself
     EXPECT_EQ(world.Read().members[1].wanted_bytes, 77u);
     ASSERT_EQ(mbr_shared_look(a, kAny, 0, &view, nullptr), MBR_OK);
-    EXPECT_TRUE(view.wanted);
+    EXPECT_EQ(view.wanted_bytes, 77u);
     ASSERT_EQ(mbr_shared_look(b, kAny, 0, &view, nullptr), MBR_OK);
     ASSERT_EQ(mbr_shared_look(a, kAny, 0, &view, nullptr), MBR_OK);
-    EXPECT_TRUE(view.wanted);
+    EXPECT_EQ(view.wanted_bytes, 77u);
     ASSERT_EQ(mbr_shared_look(b, kAny, 0, &view, nullptr), MBR_OK);
     ASSERT_EQ(mbr_shared_look(a, kAny, 0, &view, nullptr), MBR_OK);
-    EXPECT_FALSE(view.wanted);
+    EXPECT_EQ(view.wanted_bytes, 0u);
     ASSERT_EQ(mbr_shared_lease(b, 77, 0, &view, nullptr), MBR_OVER_BUDGET);
     ASSERT_EQ(mbr_shared_return(a, kLimit, 0, &view, nullptr), MBR_OK);
-    EXPECT_TRUE(view.wanted);
+    EXPECT_EQ(view.wanted_bytes, 0u); // it is there
     ASSERT_EQ(mbr_shared_lease(b, 77, 0, &view, nullptr), MBR_OK);
     ASSERT_EQ(mbr_shared_look(a, kAny, 0, &view, nullptr), MBR_OK);
-    EXPECT_FALSE(view.wanted); // it has it
+    EXPECT_EQ(view.wanted_bytes, 0u); // it has it
     mbr_shared_leave(a);
     mbr_shared_leave(b);
 }
@@ -177,13 +177,13 @@ TEST(Shared_Limit, LoweredAndRaised_RevokesNothingAndHoldsAtOnce)
     EXPECT_EQ(world.Read().leased_bytes, 5 * kChunk);
     EXPECT_EQ(mbr_shared_lease(b, 1, 0, &view, nullptr), MBR_OVER_BUDGET);
     ASSERT_EQ(mbr_shared_look(a, kAny, 0, &view, nullptr), MBR_OK);
-    EXPECT_TRUE(view.wanted);
+    EXPECT_GT(view.wanted_bytes, 0u);
     ASSERT_EQ(mbr_shared_look(b, kAny, 0, &view, nullptr), MBR_OK);
     ASSERT_EQ(mbr_shared_look(b, kAny, 0, &view, nullptr), MBR_OK);
     ASSERT_EQ(mbr_shared_look(a, kAny, 0, &view, nullptr), MBR_OK);
-    EXPECT_TRUE(view.wanted); // the sum is still above the limit
+    EXPECT_GT(view.wanted_bytes, 0u); // the sum is still above the limit
     ASSERT_EQ(mbr_shared_return(a, 3 * kChunk + 1, 0, &view, nullptr), MBR_OK);
-    EXPECT_FALSE(view.wanted);
+    EXPECT_EQ(view.wanted_bytes, 0u);
     EXPECT_EQ(mbr_shared_lease(b, 2, 0, &view, nullptr), MBR_OVER_BUDGET);
     EXPECT_EQ(mbr_shared_lease(b, 1, 0, &view, nullptr), MBR_OK);
     EXPECT_EQ(world.SetLimit(kLimit), 0u);
@@ -209,7 +209,7 @@ TEST(Shared_Lease, PastTheLimit_SeenAsOver)
     EXPECT_EQ(view.own_bytes, kChunk); // there is room for a chunk
     ASSERT_EQ(mbr_shared_lease_past_limit(a, 2 * kChunk, 1, &view, nullptr), MBR_OK);
     EXPECT_EQ(view.own_bytes, 3 * kChunk);
-    EXPECT_TRUE(view.wanted);
+    EXPECT_GT(view.wanted_bytes, 0u);
     EXPECT_EQ(mbr_shared_lease(b, 1, 0, &view, nullptr), MBR_OVER_BUDGET);
     ASSERT_EQ(mbr_shared_return(a, kChunk + 1, 0, &view, nullptr), MBR_OK);
     EXPECT_EQ(mbr_shared_lease(b, 1, 0, &view, nullptr), MBR_OK);
@@ -338,7 +338,7 @@ TEST(Shared_Gone, WantedByTheDead_PressesNobody)
     }),
         0);
     ASSERT_EQ(mbr_shared_look(shared, kAny, 0, &view, nullptr), MBR_OK);
-    EXPECT_FALSE(view.wanted);
+    EXPECT_EQ(view.wanted_bytes, 0u);
     mbr_shared_leave(shared);
 }
 

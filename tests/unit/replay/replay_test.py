@@ -51,6 +51,28 @@ class Report(unittest.TestCase):
         requests = report["requests"]
         self.assertEqual(requests["served"] + requests["refused"], requests["total"])
 
+    def test_two_processes_divide_one_limit(self):
+        with tempfile.TemporaryDirectory() as folder:
+            command = [PROGRAM, "replay", SAMPLE, "--plugin", PLUGIN, "--trust", "--format", "json", "--model", SMALL,
+                       "--max-requests", "60", "--budget", "256MiB", "--shared", "pool", "--shared-folder", folder]
+            both = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                    for _ in range(2)]
+            for one in both:
+                out, err = one.communicate()
+                self.assertEqual((one.returncode, err), (0, ""))
+                report = json.loads(out)
+                self.check_end(report)
+                self.assertEqual(report["limit_bytes"], 256 << 20)
+            self.assertEqual(os.listdir(folder), [])  # the last one removed the ledger
+
+    def test_a_folder_without_ledgers_is_said_and_the_run_goes_on(self):
+        answer = run(SAMPLE, "--plugin", PLUGIN, "--trust", "--format", "json", "--model", SMALL, "--max-requests",
+                     "5", "--budget", "1GiB", "--shared", "pool", "--shared-folder", "/proc/self/nothing")
+        self.assertEqual(answer.returncode, 0)
+        self.check_end(json.loads(answer.stdout))
+        self.assertEqual(answer.stderr.count("\n"), 1)
+        self.assertIn("authority 'replay' goes on alone: shared ledger: the folder takes none", answer.stderr)
+
     def test_sample_waits_shares_and_ends_empty(self):
         report = replay(self, SAMPLE, "--budget", "1GiB", "--model", "qwen2.5-0.5b")
         self.check_end(report)

@@ -21,6 +21,8 @@ enum {
     KEY_MODEL,
     KEY_LAYOUT,
     KEY_BUDGET,
+    KEY_SHARED,
+    KEY_SHARED_FOLDER,
     KEY_EXTENT,
     KEY_PREFIX,
     KEY_EAGER,
@@ -44,6 +46,9 @@ static const struct argp_option option_table[] = {
     {"layout", KEY_LAYOUT, "LAYOUT", 0,
         "head-major, seq-major, token-major or window-major (default)", 0},
     {"budget", KEY_BUDGET, "BYTES", 0, "The limit (default: the free memory as measured)", 0},
+    {"shared", KEY_SHARED, "NAME", 0,
+        "Divide the limit with other processes through the shared ledger NAME", 0},
+    {"shared-folder", KEY_SHARED_FOLDER, "PATH", 0, "Where the ledger is (default /dev/shm)", 0},
     {"extent", KEY_EXTENT, "BYTES", 0, "Fixed extents (default: growing in window-major)", 0},
     {"prefix", KEY_PREFIX, "declared|none", 0,
         "Share the prefixes that the trace declares (default), or none", 0},
@@ -152,6 +157,12 @@ static error_t parse(int key, char *text, struct argp_state *state)
         return 0;
     case KEY_TRUST:
         options->trusted = true;
+        return 0;
+    case KEY_SHARED:
+        options->shared = text;
+        return 0;
+    case KEY_SHARED_FOLDER:
+        options->shared_folder = text;
         return 0;
     case KEY_BUDGET:
         return mbr_args_size_option(state, "--budget", text, 1, &options->budget_bytes);

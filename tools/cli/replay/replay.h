@@ -30,10 +30,12 @@ typedef struct mbr_replay_options {
     const char *plugin;
     const char *model;
     const char *layout;
-    uint64_t budget_bytes; /* UINT64_MAX: what is measured */
-    uint64_t extent_bytes; /* 0: by offset */
-    uint64_t max_tokens;   /* 0: the longest request of the trace */
-    uint64_t max_requests; /* 0: all */
+    const char *shared;        /* a ledger's name; NULL: none */
+    const char *shared_folder; /* NULL: the default one */
+    uint64_t budget_bytes;     /* UINT64_MAX: what is measured */
+    uint64_t extent_bytes;     /* 0: by offset */
+    uint64_t max_tokens;       /* 0: the longest request of the trace */
+    uint64_t max_requests;     /* 0: all */
     uint64_t seed;
     uint64_t decode_rate;  /* tokens a second of one sequence */
     uint64_t prefill_rate; /* tokens a second */

@@ -169,7 +169,8 @@ static void write_figures(replay_sim *sim, uint64_t wall_started_ns)
     mbr_mechanism_figures mechanism = {MBR_SIZED(mbr_mechanism_figures)};
     mbr_manager_read_mechanism(sim->world.manager, sim->world.mechanism, &mechanism, NULL);
     report->plugin_calls = mechanism.call_count;
-    report->limit_bytes = books.limit_bytes;
+    bool leases = books.leased_bytes != MBR_UNKNOWN_BYTES; /* its limit is what it has just now */
+    report->limit_bytes = leases ? books.set_limit_bytes : books.limit_bytes;
     report->token_bytes = cache.token_bytes;
     report->largest_extent_bytes = cache.largest_extent_bytes;
     report->simulated_seconds = (double)sim->now_ns / 1e9;

@@ -13,10 +13,18 @@ static uint64_t deadline(void)
     return mbr_clock_now(&mbr_clock_monotonic) + DRAIN_NS;
 }
 
+/* A ledger that is not there must not go unseen, and neither must other warnings. */
+static void log_line(void *context, uint32_t level, const char *text, uint64_t text_bytes)
+{
+    (void)context;
+    if (level >= MBR_LOG_WARNING)
+        fprintf(stderr, MBR_REPLAY_NAME ": %.*s\n", (int)text_bytes, text);
+}
+
 static mbr_status open_plugin(
     replay_world *world, const mbr_replay_options *options, mbr_error *error)
 {
-    mbr_manager_options manager = {MBR_SIZED(mbr_manager_options)};
+    mbr_manager_options manager = {MBR_SIZED(mbr_manager_options), .log = log_line};
     mbr_status status = mbr_manager_create(&manager, &world->manager, error);
     if (status != MBR_OK)
         return status;
@@ -49,7 +57,8 @@ static mbr_status open_budget(
     uint64_t margin = UINT64_C(256) << 20; /* for the process itself */
     mbr_authority_request request = {MBR_SIZED(mbr_authority_request),
         .tier = world->mechanism_figures.tier, .name = "replay",
-        .limit_bytes = options->budget_bytes, .margin_bytes = margin, .measured = world->mechanism};
+        .limit_bytes = options->budget_bytes, .margin_bytes = margin, .measured = world->mechanism,
+        .shared = options->shared, .shared_folder = options->shared_folder};
     mbr_status status =
         mbr_manager_create_authority(world->manager, &request, &world->authority, error);
     if (status == MBR_OK)
