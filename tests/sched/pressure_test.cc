@@ -533,7 +533,7 @@ class Admitting : public GovernorScenario
         if (status != MBR_OK)
             return;
         member->in = true;
-        if (mbr_member_grow(admission_, name, member->step, nullptr) == MBR_OK) {
+        if (mbr_member_grow(admission_, name, member->step, nullptr, nullptr) == MBR_OK) {
             SCHED_REQUIRE(mbr_grant(payer_, member->step, nullptr) == MBR_OK);
             member->has = member->step;
             SCHED_CALLBACK_POINT();

@@ -548,7 +548,7 @@ class Pair
             wanted.has = SumCapped(wanted.has, step.bytes);
             bool said = wanted.has <= wanted.most;
             bool fits = model.TryMember(step.name, wanted);
-            Expect(mbr_member_grow(admission_, member, step.bytes, nullptr),
+            Expect(mbr_member_grow(admission_, member, step.bytes, nullptr, nullptr),
                 fits       ? MBR_OK
                     : said ? MBR_BUSY
                            : MBR_OUT_OF_RANGE,
