@@ -215,9 +215,6 @@ uint32_t mbr_tickets_read_locked(const mbr_authority *authority, uint64_t *bytes
 uint64_t mbr_tickets_bytes_beyond(mbr_authority *authority, uint64_t deadline_ns);
 /* Arbitrates: who waits gets what is free. Tells nobody; no callback runs. */
 void mbr_tickets_settle(mbr_authority *authority);
-/* Of the one that goes first; 0: none waits. */
-uint64_t mbr_tickets_first_bytes_locked(const mbr_authority *authority)
-    MBR_REQUIRES(&authority->lock);
 void mbr_tickets_settle_locked(mbr_authority *authority) MBR_REQUIRES(&authority->lock);
 
 /* What was released may be somebody's who waits. The order of this load behind the release and of

@@ -66,7 +66,7 @@ static uint64_t needed_for_tickets(mbr_authority *authority, uint64_t *claimed)
     mbr_lock_take(&authority->lock);
     mbr_credit_collect_locked(authority);
     *claimed = mbr_claimed_locked(authority);
-    uint64_t bytes = mbr_tickets_first_bytes_locked(authority);
+    uint64_t bytes = authority->waiting == NULL ? 0 : mbr_ticket_bytes(authority->waiting);
     uint64_t needed = *claimed - authority->held_bytes; /* which is kept for a ticket */
     bool fits = mbr_add(needed, bytes, &needed) && needed <= mbr_limit_unleased_locked(authority);
     bool lacks = bytes != 0 && fits && needed > authority->leased_limit_bytes;

@@ -195,11 +195,6 @@ uint32_t mbr_tickets_read_locked(const mbr_authority *authority, uint64_t *bytes
     return count;
 }
 
-uint64_t mbr_tickets_first_bytes_locked(const mbr_authority *authority)
-{
-    return authority->waiting == NULL ? 0 : authority->waiting->bytes;
-}
-
 uint64_t mbr_tickets_bytes_beyond(mbr_authority *authority, uint64_t deadline_ns)
 {
     const mbr_ticket *ticket;
@@ -351,9 +346,7 @@ static mbr_ticket *take_due(mbr_authority *authority)
     return ticket;
 }
 
-/* A callback that makes others due has them told by the loop that called it, not one inside
- * another.
- */
+/* What a callback makes due is told by the loop that called it, not by one inside another. */
 void mbr_authority_deliver(mbr_authority *authority)
 {
     if (telling_of == authority ||
