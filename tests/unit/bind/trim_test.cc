@@ -65,6 +65,35 @@ TEST(Trim, BelowAWatermark_SaysWhatTheWatermarkGaveToo)
     world.binding = first;
 }
 
+/* A range that grows and is released, again and again: with nothing kept its extents are made and
+ * destroyed each time, which the count of slots shows; with a watermark above it they are made
+ * once.
+ */
+TEST(Trim, WatermarkOfZero_IsAStormThatTheCountersShow)
+{
+    uint64_t calls[2];
+    for (int kept : {0, 1}) {
+        HostWorld world;
+        auto request = world.bind_request();
+        request.cache_keep_bytes = kept != 0 ? 32 * kMiB : 0;
+        EXPECT_EQ(MBR_OK, mbr_manager_unbind(world.manager, world.binding, &world.error));
+        ASSERT_EQ(MBR_OK, mbr_manager_bind(world.manager, &request, &world.binding, &world.error));
+        auto round = [&] {
+            auto range = world.reserve(16 * kMiB);
+            EXPECT_EQ(MBR_OK, world.grow(range.range, 0, 16 * kMiB));
+            EXPECT_EQ(MBR_OK, world.release(range.range));
+        };
+        round();
+        EXPECT_EQ(kept != 0 ? 16 * kMiB : 0, world.figures().plugin_owned_bytes);
+        uint64_t before = world.figures().call_count;
+        for (int i = 0; i < 10; i++)
+            round();
+        calls[kept] = world.figures().call_count - before;
+    }
+    EXPECT_LE(10 * 4u, calls[0]); /* of each round: create and map, unmap and destroy */
+    EXPECT_LT(calls[1] * 2, calls[0]);
+}
+
 TEST(Trim, AfterADriverSaidOutOfMemory_GrowthIsTriedAgain)
 {
     faulty_plan plan = {};

@@ -126,6 +126,51 @@ TEST_F(Change, OvertakenByAnotherWriter_StaleAndTheirsStands)
     EXPECT_EQ(answer.over_bytes, 160u);
 }
 
+// What moves to and fro between two payers is asked for a few times, and is not given.
+TEST_F(Change, HoldersThatMoveBytesToAndFro_EndDeferred)
+{
+    struct Mover {
+        mbr_holder *holder, *other;
+    };
+    Mover movers[2];
+    mbr_holder_options options = {};
+    options.allowance_bytes = MBR_NO_ALLOWANCE;
+    options.pressed.ask = [](void *context, const mbr_pressure *) {
+        return Figures(static_cast<Mover *>(context)->holder).charged_bytes;
+    };
+    options.pressed.give = [](void *context, const mbr_pressure *, uint64_t bytes) {
+        auto *mover = static_cast<Mover *>(context);
+        mbr_transfer(mover->holder, mover->other, bytes);
+    };
+    for (Mover &mover : movers) {
+        options.pressed.context = &mover;
+        mover.holder = world.Holder(authority, options);
+    }
+    movers[0].other = movers[1].holder;
+    movers[1].other = movers[0].holder;
+    Take(movers[0].holder, 200);
+    mbr_charge(movers[0].holder, 200);
+    mbr_limit_answer answer = To(900);
+    EXPECT_EQ(answer.kind, (uint32_t)MBR_LIMIT_DEFERRED);
+    EXPECT_EQ(answer.over_bytes, 100u);
+    EXPECT_EQ(answer.given_bytes, 0u);
+    for (Mover &mover : movers) {
+        mbr_refund(mover.holder, Figures(mover.holder).charged_bytes);
+        EXPECT_EQ(mbr_holder_destroy(mover.holder, nullptr), MBR_OK);
+    }
+}
+
+TEST_F(Change, HolderThatGivesByteByByte_IsAskedAFewTimesAndDeferred)
+{
+    giver.offers = 800;
+    giver.keeps = 299; // of the 300 it is to give first, of less it gives nothing
+    mbr_limit_answer answer = To(500);
+    EXPECT_EQ(answer.kind, (uint32_t)MBR_LIMIT_DEFERRED);
+    EXPECT_EQ(answer.given_bytes, 1u);
+    EXPECT_EQ(answer.over_bytes, 299u);
+    EXPECT_LE(giver.asked, 4);
+}
+
 TEST_F(Change, BadRequests_RefusedAndNothingChanged)
 {
     mbr_limit_answer answer = {};
