@@ -65,13 +65,14 @@ inline std::string Differs(
     return "";
 }
 
-// The same for a refusal.
+// The same for a refusal; `most_bytes`: what would do, whatever is free.
 inline std::string Differs(const mbr_refusal &refusal, const Model &model,
-    const ModelHolder &holder, uint64_t bytes, uint32_t reason)
+    const ModelHolder &holder, uint64_t bytes, uint32_t reason, uint64_t most_bytes = kNone)
 {
     PAIR_SAME("refused for", refusal.reason, reason);
     PAIR_SAME("asked", refusal.asked_bytes, bytes);
-    PAIR_SAME("available", refusal.available_bytes, std::min(model.Room(), holder.LeaseLeft()));
+    PAIR_SAME("available", refusal.available_bytes,
+        std::min({model.Room(), holder.LeaseLeft(), most_bytes}));
     PAIR_SAME("refusal's limit", refusal.limit_bytes, model.limit);
     PAIR_SAME("refusal's granted", refusal.granted_bytes, model.Sum(&ModelHolder::granted));
     PAIR_SAME("refusal's charged", refusal.charged_bytes, model.Sum(&ModelHolder::charged));
@@ -84,6 +85,15 @@ inline std::string Differs(const mbr_refusal &refusal, const Model &model,
     PAIR_SAME("advice for what can never be", advises && reason == MBR_REFUSED_CAPACITY, false);
     PAIR_SAME("advice above a minute", advises && refusal.retry_after_ns > 60 * kSecond, false);
     return "";
+}
+
+inline std::string Said(const std::vector<Asked> &asked)
+{
+    std::string text;
+    for (const Asked &one : asked)
+        text += (one.gives ? " gives(" : " asked(") + std::to_string(one.holder) + ", " +
+            std::to_string(one.bytes) + ")";
+    return text;
 }
 
 } // namespace governor_test

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <string>
 #include <vector>
 
 namespace governor_test
@@ -72,7 +71,7 @@ struct ModelHolder {
 
 struct ModelTicket {
     int holder = kNobody;
-    uint64_t bytes = 0, since = 0, deadline = 0, number = 0, generation = 0, asked_at = 0;
+    uint64_t bytes = 0, since = 0, deadline = 0, number = 0, generation = 0, asked_at = 0, held = 0;
     uint32_t priority = 0;
     bool quiet = false, tells = false;
     bool asking = false, due = false;
@@ -298,16 +297,10 @@ class Model
             ticket.state = MBR_TICKET_CLAIMED;
             return MBR_OK;
         }
-        switch (ticket.state) {
-        case MBR_TICKET_WAITING:
-            return MBR_NOT_READY;
-        case MBR_TICKET_TIMED_OUT:
-            return MBR_TIMED_OUT;
-        case MBR_TICKET_REFUSED:
-            return MBR_OVER_BUDGET;
-        default:
-            return MBR_STALE;
-        }
+        static const std::map<uint32_t, mbr_status> answers = {{MBR_TICKET_WAITING, MBR_NOT_READY},
+            {MBR_TICKET_TIMED_OUT, MBR_TIMED_OUT}, {MBR_TICKET_REFUSED, MBR_OVER_BUDGET}};
+        auto answer = answers.find(ticket.state);
+        return answer == answers.end() ? MBR_STALE : answer->second;
     }
 
     bool Cancel(int name)
@@ -365,8 +358,8 @@ class Model
 
     bool HasTickets(int holder) const
     {
-        return std::any_of(tickets.begin(), tickets.end(),
-            [&](const auto &one) { return one.second.holder == holder; });
+        auto of = [&](const auto &one) { return one.second.holder == holder; };
+        return std::any_of(tickets.begin(), tickets.end(), of);
     }
 
     // Granted bytes that the holder may use: those of unclaimed tickets are not its to charge.
@@ -397,8 +390,7 @@ class Model
         for (const auto &[name, holder] : holders)
             if (name != admission_holder)
                 others += holder.granted + (holder.role == MBR_ROLE_CACHE ? 0 : holder.charged);
-        uint64_t most = own.borrows ? kNone : own.allowance;
-        uint64_t capacity = std::min(Less(limit, others), most);
+        uint64_t capacity = std::min(Less(limit, others), own.borrows ? kNone : own.allowance);
         auto left = members;
         for (const auto &[name, member] : left)
             has = SumCapped(has, member.has);
@@ -427,6 +419,20 @@ class Model
         return fits;
     }
 
+    // The most that a member could grow by now: halved down to the byte.
+    uint64_t MostGrowth(int name)
+    {
+        ModelMember now = members[name];
+        uint64_t fits = 0, fails = now.most - now.has + 1;
+        while (fails - fits > 1) {
+            uint64_t middle = fits + (fails - fits) / 2;
+            bool could = TryMember(name, {now.has + middle, now.most});
+            (could ? fits : fails) = middle;
+            members[name] = now;
+        }
+        return fits;
+    }
+
     // ---- Pressure
     // The class of a holder in the order of giving, then the role, the cheapest to have again
     // first.
@@ -436,13 +442,8 @@ class Model
             MBR_ROLE_PREFIX, MBR_ROLE_ACTIVATION, MBR_ROLE_WORKSPACE, MBR_ROLE_WEIGHTS,
             MBR_ROLE_KV};
         const ModelHolder &h = holders.at(name);
-        uint64_t turn = 3;
-        if (h.role == MBR_ROLE_CACHE)
-            turn = 0;
-        else if (name == wants)
-            turn = 1;
-        else if (h.Borrowed() != 0)
-            turn = 2;
+        uint64_t others = name == wants ? 1 : h.Borrowed() != 0 ? 2 : 3;
+        uint64_t turn = h.role == MBR_ROLE_CACHE ? 0 : others;
         auto rank = std::find(cheapest.begin(), cheapest.end(), static_cast<int>(h.role));
         return turn * 100 + static_cast<uint64_t>(rank - cheapest.begin());
     }
@@ -551,6 +552,7 @@ class Model
             ModelTicket &ticket = tickets[name];
             ModelHolder &holder = holders[ticket.holder];
             bool may_lease = ticket.bytes <= holder.LeaseLeft();
+            ticket.held = 0;
             if (ticket.bytes > SetLimit()) {
                 Leave(name, MBR_TICKET_REFUSED);
             } else if (ticket.deadline <= Now()) {
@@ -561,9 +563,9 @@ class Model
                 grants++;
                 Leave(name, MBR_TICKET_GRANTED);
             } else if (ticket.bytes <= limit && may_lease && (Matured(ticket) || ticket.asking)) {
-                uint64_t kept = std::min(free, ticket.bytes);
-                held += kept;
-                free -= kept;
+                ticket.held = std::min(free, ticket.bytes);
+                held += ticket.held;
+                free -= ticket.held;
             }
         }
     }
@@ -578,7 +580,7 @@ class Model
     {
         for (int round = 0; !ticket.quiet && round < kRounds; round++) {
             Serve();
-            uint64_t missing = Less(ticket.bytes, held);
+            uint64_t missing = ticket.bytes - ticket.held;
             if (ticket.state != MBR_TICKET_WAITING || missing == 0 ||
                 Press(missing, ticket.holder) == 0)
                 break;

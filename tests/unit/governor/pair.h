@@ -499,15 +499,6 @@ class Pair
         return "";
     }
 
-    static std::string Said(const std::vector<Asked> &asked)
-    {
-        std::string text;
-        for (const Asked &one : asked)
-            text += (one.gives ? " gives(" : " asked(") + std::to_string(one.holder) + ", " +
-                std::to_string(one.bytes) + ")";
-        return text;
-    }
-
     // ---- Admission: one at a time, which ends with its last member.
     bool Admit(const Step &step)
     {
@@ -538,6 +529,22 @@ class Pair
         return true;
     }
 
+    void Grow(const Step &step, mbr_member member, ModelMember has)
+    {
+        ModelMember wanted = {SumCapped(has.has, step.bytes), has.most};
+        bool said = wanted.has <= wanted.most;
+        bool fits = model.TryMember(step.name, wanted);
+        mbr_refusal refusal = NewRefusal();
+        mbr_status status = mbr_member_grow(admission_, member, step.bytes, &refusal, nullptr);
+        Expect(status, fits ? MBR_OK : said ? MBR_BUSY : MBR_OUT_OF_RANGE, "grow");
+        if (fits || !said)
+            return;
+        model.refusals++;
+        const ModelHolder &h = model.holders[model.admission_holder];
+        uint64_t growth = model.MostGrowth(step.name);
+        Note(Differs(refusal, model, h, step.bytes, MBR_REFUSED_LIMIT, growth));
+    }
+
     bool OfMember(const Step &step)
     {
         if (model.members.count(step.name) == 0)
@@ -545,14 +552,7 @@ class Pair
         mbr_member member = members_[step.name];
         ModelMember wanted = model.members[step.name];
         if (step.what == Do::kGrow) {
-            wanted.has = SumCapped(wanted.has, step.bytes);
-            bool said = wanted.has <= wanted.most;
-            bool fits = model.TryMember(step.name, wanted);
-            Expect(mbr_member_grow(admission_, member, step.bytes, nullptr, nullptr),
-                fits       ? MBR_OK
-                    : said ? MBR_BUSY
-                           : MBR_OUT_OF_RANGE,
-                "grow");
+            Grow(step, member, wanted);
         } else if (step.what == Do::kShrink) {
             mbr_member_shrink(admission_, member, step.bytes);
             model.members[step.name].has = Less(wanted.has, step.bytes);
