@@ -124,6 +124,7 @@ typedef struct mbr_range_options {
     uint32_t flags; /* MBR_RANGE_… of membrane/range.h */
     uint64_t bytes;
     uint64_t align_bytes;
+    uint64_t expected_bytes; /* a hint: what will be committed soon; 0: unknown */
     mbr_growth growth;
     uint64_t handle; /* the client's, for reports */
 } mbr_range_options;

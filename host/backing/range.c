@@ -5,6 +5,8 @@
 #include <string.h>
 #include <utlist.h>
 
+#define FIT_RANGE_COUNT 64 /* cached ranges of a shape looked at for the best */
+
 /* ---- Slots
  * ----------------------------------------------------------------------------------------- */
 
@@ -179,22 +181,40 @@ static bool fits(const mbr_range *range, const mbr_range *wanted)
         memcmp(&range->rule, &wanted->rule, sizeof(range->rule)) == 0;
 }
 
-/* The warmest that fits; with `plain`, one with nothing parked. */
-static mbr_range *find_cached(mbr_backing *backing, const mbr_range *wanted, bool plain)
+/* Whether `parked` bytes serve better than `other`: the least that is enough, else the most. */
+static bool serves_better(uint64_t parked, uint64_t other, uint64_t expected_bytes)
 {
-    uint32_t bucket = bucket_of(wanted->bytes, &wanted->rule, wanted->isolation_group);
+    if ((parked >= expected_bytes) != (other >= expected_bytes))
+        return parked >= expected_bytes;
+    return parked >= expected_bytes ? parked < other : parked > other;
+}
+
+/* The warmest that fits and has something parked, or one that has about as much parked as is
+ * expected; with `plain`, the warmest with nothing parked. What is parked and not adopted would be
+ * moved elsewhere later, one extent a time. */
+static mbr_range *find_cached(
+    mbr_backing *backing, const mbr_range *wanted, uint64_t expected_bytes, bool plain)
+{
+    uint32_t bucket = bucket_of(wanted->bytes, &wanted->rule, wanted->isolation_group), seen = 0;
     mbr_range *head = backing->buckets[bucket];
-    mbr_range *spare = NULL;
-    for (mbr_range *range = head != NULL ? head->bucket_prev : NULL; range != NULL;
+    mbr_range *best = NULL, *spare = NULL;
+    for (mbr_range *range = head != NULL ? head->bucket_prev : NULL;
+         range != NULL && (best == NULL || seen < FIT_RANGE_COUNT);
          range = range == head ? NULL : range->bucket_prev) {
+        seen++;
         if (!fits(range, wanted))
             continue;
-        if ((range->parked_bytes == 0) == plain)
+        bool chosen = (range->parked_bytes == 0) == plain;
+        if (chosen && (plain || expected_bytes == 0))
             return range;
+        if (chosen &&
+            (best == NULL ||
+                serves_better(range->parked_bytes, best->parked_bytes, expected_bytes)))
+            best = range;
         if (spare == NULL && range->parked_bytes == 0)
             spare = range;
     }
-    return spare;
+    return best != NULL ? best : spare;
 }
 
 /* ---- Reserve
@@ -338,7 +358,8 @@ mbr_status mbr_backing_reserve(
 
     mbr_lock_take(&backing->lock);
     mbr_backing_serve_group_locked(backing, options->isolation_group);
-    mbr_range *found = find_cached(backing, &wanted, (options->flags & MBR_RANGE_UNPARKED) != 0);
+    mbr_range *found = find_cached(
+        backing, &wanted, options->expected_bytes, (options->flags & MBR_RANGE_UNPARKED) != 0);
     if (found != NULL)
         mbr_range_uncache(found);
     mbr_lock_drop(&backing->lock);

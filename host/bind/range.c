@@ -43,6 +43,7 @@ mbr_status mbr_range_reserve(mbr_manager *manager, const mbr_range_reserve_reque
         .flags = request->flags,
         .bytes = request->bytes,
         .align_bytes = request->align_bytes,
+        .expected_bytes = request->expected_bytes,
         .growth = request->growth,
         .handle = handle};
     status = mbr_backing_reserve(binding->backing->backing, &options, &record->range, error);

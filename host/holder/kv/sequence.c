@@ -103,12 +103,13 @@ static void destroy_record(mbr_sequence *sequence)
 }
 
 static mbr_status reserve_group(
-    mbr_sequence *sequence, uint32_t index, uint32_t flags, mbr_error *error)
+    mbr_sequence *sequence, uint32_t index, uint64_t tokens, uint32_t flags, mbr_error *error)
 {
     const mbr_kv *kv = sequence->kv;
+    uint64_t bytes = kv->groups[index].extents.reservation_bytes;
     mbr_range_reserve_request request = {MBR_SIZED(mbr_range_reserve_request), .flags = flags,
-        .binding = kv->binding, .bytes = kv->groups[index].extents.reservation_bytes,
-        .growth = kv->groups[index].growth};
+        .binding = kv->binding, .bytes = bytes, .growth = kv->groups[index].growth,
+        .expected_bytes = bytes / kv->max_tokens * tokens};
     mbr_range_reserve_result result = {MBR_SIZED(mbr_range_reserve_result)};
     mbr_status status = mbr_range_reserve(kv->manager, &request, &result, error);
     if (status != MBR_OK)
@@ -156,7 +157,7 @@ static mbr_status reserve_and_commit(
     bool plain = first > request->tokens / 2;
     mbr_status status = MBR_OK;
     for (uint32_t i = 0; i < kv->group_count && status == MBR_OK; i++) {
-        status = reserve_group(sequence, i, plain ? MBR_RANGE_UNPARKED : 0, error);
+        status = reserve_group(sequence, i, request->tokens, plain ? MBR_RANGE_UNPARKED : 0, error);
         uint64_t held = mbr_commit_live(&kv->groups[i].extents, first).first;
         sequence->groups[i].held_first = sequence->groups[i].readable_first = held;
     }

@@ -34,6 +34,9 @@ typedef struct mbr_range_reserve_request {
     uint64_t bytes;       /* addresses; rounded up to a whole unit */
     uint64_t align_bytes; /* 0: the granule */
     mbr_growth growth;
+    /* A hint: how much of it will be committed soon. Of the kept addresses those with about as much
+     * parked are taken, so that less is moved later. 0: the last ones kept. */
+    uint64_t expected_bytes;
 } mbr_range_reserve_request;
 
 typedef struct mbr_range_reserve_result {

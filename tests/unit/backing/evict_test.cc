@@ -34,6 +34,52 @@ TEST(Evict, PoolOfSeveralSizes_GivesWhatWasPutThereFirst)
     EXPECT_TRUE(world.agree());
 }
 
+mbr_range *reserve_for(World &world, uint64_t expected_bytes, uint32_t flags = 0)
+{
+    mbr_range_options options = {};
+    options.context = world.context;
+    options.bytes = 16 * kGranule;
+    options.growth = {kGranule, kGranule, 0};
+    options.expected_bytes = expected_bytes;
+    options.flags = flags;
+    mbr_range *range = nullptr;
+    EXPECT_EQ(MBR_OK, mbr_backing_reserve(world.backing, &options, &range, nullptr));
+    return range;
+}
+
+TEST(Evict, CachedRangesOfOneShape_TheOneOfBestFitIsTaken)
+{
+    World world;
+    mbr_range *ranges[4];
+    const uint64_t parked[4] = {6, 2, 10, 0}; /* in granules; the last is the warmest */
+    for (mbr_range *&range : ranges)
+        range = world.reserve(16 * kGranule);
+    for (int i = 0; i < 4; i++)
+        ASSERT_EQ(MBR_OK, world.grow(ranges[i], 0, parked[i] * kGranule));
+    for (mbr_range *range : ranges)
+        ASSERT_EQ(MBR_OK, world.end(range));
+    const struct {
+        uint64_t expected, flags, parked;
+    } rows[] = {
+        {0, 0, 10}, // the warmest that has some
+        {1, 0, 2},  // the least that is enough
+        {2, 0, 2},
+        {3, 0, 6},
+        {7, 0, 10},
+        {11, 0, 10}, // none is enough: the most
+        {3, MBR_RANGE_UNPARKED, 0},
+    };
+    for (const auto &row : rows) {
+        SCOPED_TRACE(row.expected);
+        mbr_range *taken =
+            reserve_for(world, row.expected * kGranule, static_cast<uint32_t>(row.flags));
+        EXPECT_EQ(row.parked * kGranule, world.figures(taken).parked_bytes);
+        ASSERT_EQ(MBR_OK, world.end(taken)); /* now the warmest */
+    }
+    EXPECT_EQ(4u, world.fake.calls(Slot::kReserve));
+    EXPECT_TRUE(world.agree());
+}
+
 // Two ended ranges of one shape: one with four parked extents, one with nothing.
 void end_two(World &world)
 {
