@@ -1,7 +1,7 @@
 /* A KV cache that grows to a million tokens without moving, and a second sequence that shares them.
  * Build it with //docs/examples:grow_and_share; run it with the plugins' folder in
  * MEMBRANE_PLUGIN_PATH. */
-#include "setup.h"
+#include "docs/examples/setup.h"
 
 #define MILLION UINT64_C(1000000)
 
