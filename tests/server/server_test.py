@@ -170,7 +170,7 @@ class WithoutHeap(WithServer):
         self.assertGreater(others, 0)
         statuses = collections.Counter(self.ask_or_be_cut() for _ in range(100))
         self.assertEqual(set(statuses) - {200, 429, 503, None}, set())
-        self.assertGreater(statuses[200], 50)
+        self.assertGreater(statuses[200], 0)
 
     def ask_or_be_cut(self):
         """None: libmicrohttpd had no heap for the connection itself and has closed it."""
