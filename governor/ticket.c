@@ -8,11 +8,9 @@
 #include "abi/base/state.h"
 #include "governor/ticket_states.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <utlist.h>
-
-/* A thread that works on the ticket without the lock; the ticket outlives that. */
-typedef enum keeper { ASKER, TELLER, KEEPER_COUNT } keeper;
 
 struct mbr_ticket {
     mbr_holder *holder;
@@ -26,9 +24,9 @@ struct mbr_ticket {
     /* All below under the authority's lock. */
     mbr_ticket *prev, *next; /* of those that wait, then of those to be told */
     bool is_due;             /* in the list of those to be told */
-    bool is_orphan;          /* destroyed by a thread that keeps it: the last keeper frees it */
-    bool is_kept[KEEPER_COUNT];
-    pthread_t keepers[KEEPER_COUNT];
+    bool is_orphan;          /* destroyed by the thread that keeps it, which frees it */
+    bool is_kept;            /* by the one thread that asks for it or, later, tells of it */
+    pthread_t keeper;        /* without the lock; the ticket outlives that */
     uint64_t asked_at_ns;
     uint64_t held_bytes;   /* of what nobody has: kept for this one */
     mbr_condition changed; /* its state or its keepers */
@@ -130,7 +128,7 @@ static uint32_t view_locked(mbr_authority *authority) MBR_REQUIRES(&authority->l
             .lease_left_bytes = left,
             .own_left_bytes = own,
             .priority = ticket->priority,
-            .asking = ticket->is_kept[ASKER] && !ticket->quiet,
+            .asking = ticket->is_kept && !ticket->quiet,
             .owner = (void *)ticket};
     }
     return count;
@@ -218,34 +216,28 @@ static void free_ticket(mbr_ticket *ticket)
     mbr_heap_release(&heap, ticket);
 }
 
-static void keep_locked(mbr_authority *authority, mbr_ticket *ticket, keeper role)
-    MBR_REQUIRES(&authority->lock)
+static void keep_locked(mbr_authority *authority, mbr_ticket *ticket) MBR_REQUIRES(&authority->lock)
 {
     (void)authority; /* clang matches the lock by it */
-    MBR_ASSERT(!ticket->is_kept[role]);
-    ticket->is_kept[role] = true;
-    ticket->keepers[role] = pthread_self();
+    MBR_ASSERT(!ticket->is_kept);
+    ticket->is_kept = true;
+    ticket->keeper = pthread_self();
 }
 
 static bool is_kept_by(const mbr_ticket *ticket, bool own)
 {
-    for (int role = 0; role < KEEPER_COUNT; role++) {
-        if (ticket->is_kept[role] &&
-            (pthread_equal(ticket->keepers[role], pthread_self()) != 0) == own)
-            return true;
-    }
-    return false;
+    return ticket->is_kept && (pthread_equal(ticket->keeper, pthread_self()) != 0) == own;
 }
 
-/* The ticket may be gone afterwards. */
-static void let_go(mbr_ticket *ticket, keeper role)
+/* The ticket may be gone afterwards. Who asked for it delivers next: nobody else told of it. */
+static void let_go(mbr_ticket *ticket)
 {
     mbr_authority *authority = authority_of(ticket);
     mbr_lock_take(&authority->lock);
-    ticket->is_kept[role] = false;
-    if (role == ASKER)
+    ticket->is_kept = false;
+    if (state_of(ticket) == MBR_TICKET_WAITING)
         mbr_tickets_settle_locked(authority); /* what was held for it alone is free again */
-    bool ends = ticket->is_orphan && !ticket->is_kept[ASKER] && !ticket->is_kept[TELLER];
+    bool ends = ticket->is_orphan;
     mbr_condition_signal_all(&ticket->changed);
     mbr_lock_drop(&authority->lock);
     if (ends)
@@ -255,7 +247,7 @@ static void let_go(mbr_ticket *ticket, keeper role)
 /* ---- Asking the holders */
 static bool is_due_to_ask(const mbr_ticket *ticket, uint64_t now_ns)
 {
-    return !ticket->quiet && !ticket->is_kept[ASKER] && state_of(ticket) == MBR_TICKET_WAITING &&
+    return !ticket->quiet && !ticket->is_kept && state_of(ticket) == MBR_TICKET_WAITING &&
         now_ns - ticket->asked_at_ns >= MBR_PRESS_INTERVAL_NS;
 }
 
@@ -289,37 +281,33 @@ static void press(mbr_ticket *ticket)
     }
 }
 
+/* Inside a holder's callback nobody is asked: holders do not press each other. */
 static bool try_keep_to_ask_locked(mbr_authority *authority, mbr_ticket *ticket)
     MBR_REQUIRES(&authority->lock)
 {
     uint64_t now = mbr_clock_now(&authority->governor->clock);
-    if (!is_due_to_ask(ticket, now))
+    if (mbr_is_pressing() || !is_due_to_ask(ticket, now))
         return false;
-    keep_locked(authority, ticket, ASKER);
+    keep_locked(authority, ticket);
     ticket->asked_at_ns = now;
     return true;
 }
 
-/* Inside a holder's callback nobody is asked: holders do not press each other. */
 static void ask_for(mbr_ticket *ticket)
 {
     mbr_authority *authority = authority_of(ticket);
-    if (mbr_is_pressing())
-        return;
     mbr_lock_take(&authority->lock);
     bool mine = try_keep_to_ask_locked(authority, ticket);
     mbr_lock_drop(&authority->lock);
     if (!mine)
         return;
     press(ticket);
-    let_go(ticket, ASKER);
+    let_go(ticket);
 }
 
 /* For the one that goes first of those that have not asked lately. */
 static void ask_for_first(mbr_authority *authority)
 {
-    if (mbr_is_pressing())
-        return;
     mbr_lock_take(&authority->lock);
     mbr_ticket *ticket = authority->waiting;
     while (ticket != NULL && !try_keep_to_ask_locked(authority, ticket))
@@ -328,19 +316,22 @@ static void ask_for_first(mbr_authority *authority)
     if (ticket == NULL)
         return;
     press(ticket);
-    let_go(ticket, ASKER);
+    let_go(ticket);
 }
 
 /* ---- Telling */
 static _Thread_local const mbr_authority *telling_of;
 
+/* The first that nobody asks for: its submitter may have more to do before anybody is told. */
 static mbr_ticket *take_due(mbr_authority *authority)
 {
     mbr_lock_take(&authority->lock);
     mbr_ticket *ticket = authority->due;
+    while (ticket != NULL && ticket->is_kept)
+        ticket = ticket->next;
     if (ticket != NULL) {
         remove_due_locked(authority, ticket);
-        keep_locked(authority, ticket, TELLER);
+        keep_locked(authority, ticket);
     }
     mbr_lock_drop(&authority->lock);
     return ticket;
@@ -358,7 +349,7 @@ void mbr_authority_deliver(mbr_authority *authority)
     mbr_ticket *ticket;
     while ((ticket = take_due(authority)) != NULL) {
         ticket->settled(ticket->context, ticket);
-        let_go(ticket, TELLER);
+        let_go(ticket);
     }
     telling_of = outer;
 }
@@ -412,7 +403,7 @@ static bool try_enqueue(mbr_authority *authority, mbr_ticket *ticket)
     if (fits) {
         ticket->number = ++authority->ticket_number;
         ticket->generation = authority->generation;
-        keep_locked(authority, ticket, ASKER); /* until pressed: others may tell of it before */
+        keep_locked(authority, ticket); /* until it was pressed */
         ticket->asked_at_ns = mbr_clock_now(&authority->governor->clock);
         DL_APPEND(authority->waiting, ticket);
         atomic_fetch_add(&authority->waiting_count, 1); /* before the room is looked at: wake */
@@ -433,7 +424,10 @@ mbr_status mbr_ticket_prepare(
     mbr_holder *holder = options->holder;
     status = mbr_refuse_for_ever(holder, options->bytes, refusal);
     if (status != MBR_OK)
-        return status;
+        return mbr_fail(error, status,
+            "%" PRIu64 " bytes are more than holder '%s' could ever have; ask for less, or raise "
+            "the limit or its allowance",
+            options->bytes, holder->name);
     mbr_ticket *made = create(options);
     if (made == NULL)
         return mbr_fail(
@@ -454,7 +448,7 @@ void mbr_ticket_press(mbr_ticket *ticket)
     mbr_lease_for_tickets(authority); /* before anybody here has to give */
     if (!ticket->quiet && !mbr_is_pressing())
         press(ticket);
-    let_go(ticket, ASKER);
+    let_go(ticket);
     mbr_authority_deliver(authority);
 }
 
@@ -541,13 +535,16 @@ mbr_status mbr_ticket_wait(mbr_ticket *ticket)
         mbr_status status = mbr_ticket_claim(ticket);
         return status == MBR_NOT_READY ? MBR_BUSY : status;
     }
+    mbr_authority *authority = authority_of(ticket);
     while (wait_a_while(ticket)) {
         time_out(ticket);
-        mbr_lease_for_tickets(authority_of(ticket));
+        mbr_lease_for_tickets(authority);
         ask_for(ticket);
-        mbr_authority_deliver(authority_of(ticket));
+        mbr_authority_deliver(authority);
     }
-    return mbr_ticket_claim(ticket);
+    mbr_status status = mbr_ticket_claim(ticket);
+    mbr_authority_deliver(authority); /* nobody else need come by to tell of it */
+    return status;
 }
 
 bool mbr_ticket_cancel(mbr_ticket *ticket)

@@ -33,8 +33,8 @@ mbr_status mbr_ticket_submit(
     const mbr_ticket_options *options, mbr_ticket **ticket, mbr_refusal *refusal, mbr_error *error);
 
 /* The two halves of a submission, for one who has to know the ticket before anybody is told of it:
- * the first asks and tells nobody, though others may tell of it at once. The second
- * follows always; it is the caller's last use of a ticket that its `settled` may destroy. */
+ * the first asks and tells nobody, and nobody is told before the second. That follows always; it is
+ * the caller's last use of a ticket that its `settled` may destroy. */
 mbr_status mbr_ticket_prepare(
     const mbr_ticket_options *options, mbr_ticket **ticket, mbr_refusal *refusal, mbr_error *error);
 void mbr_ticket_press(mbr_ticket *ticket);

@@ -88,11 +88,13 @@ mbr_status mbr_manager_submit_ticket(mbr_manager *manager, const mbr_ticket_requ
     status = submit(manager, &own, record, refusal, error);
     if (status != MBR_OK)
         goto drop_handle;
-    /* Published before anybody is told, because whoever is told may use the handle at once. */
+    /* Published before anybody is told, because whoever is told may use the handle at once. In use
+     * meanwhile, so that its end leaves the holder, and thus the authority, until this is done. */
     ticket->value = record->handle;
-    mbr_ticket *prepared = record->ticket;
+    record->user_count = 1;
     mbr_table_publish(&manager->tickets, record->handle, record);
-    mbr_ticket_press(prepared);
+    mbr_ticket_press(record->ticket);
+    done_with(manager, record);
     return MBR_OK;
 drop_handle:
     mbr_table_take(&manager->tickets, record->handle);
@@ -120,8 +122,11 @@ static mbr_status finish_claim(mbr_ticket_record *record, mbr_status status, mbr
         mbr_set_aside(record->holder->holder, mbr_ticket_bytes(record->ticket));
         return MBR_OK;
     }
-    return mbr_fail(error, status, "the ticket is %s; %s", mbr_ticket_state_name(record->ticket),
-        status == MBR_NOT_READY ? "claim it when it is granted" : "submit another");
+    const char *advice = status == MBR_NOT_READY ? "claim it when it is granted"
+        : status == MBR_BUSY                     ? "wait for it outside the holder's callback"
+                                                 : "submit another";
+    return mbr_fail(
+        error, status, "the ticket is %s; %s", mbr_ticket_state_name(record->ticket), advice);
 }
 
 mbr_status mbr_manager_claim_ticket(

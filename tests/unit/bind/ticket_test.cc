@@ -285,6 +285,7 @@ TEST_F(Tickets, InsideAHoldersCallback_ATicketIsSubmittedAndEndedButNotWaitedFor
             done = true;
             auto inner = Submit(Wish(world.holder, kMiB));
             EXPECT_EQ(MBR_BUSY, mbr_manager_wait_ticket(world.manager, inner, &world.error));
+            EXPECT_NE(nullptr, std::strstr(world.error.text, "outside")) << world.error.text;
             EndTicket(inner);
             EndTicket(outer); // which this thread waits for, and asks for
         }
@@ -331,6 +332,7 @@ TEST_F(Tickets, BadRequests_AreRefusedAndNothingIsLeft)
     EXPECT_EQ(MBR_UNKNOWN_OBJECT, submit(Wish({0}, 1)));
     EXPECT_EQ(MBR_OVER_BUDGET, submit(Wish(world.holder, 33 * kMiB)));
     EXPECT_EQ((uint32_t)MBR_REFUSED_CAPACITY, refusal.reason);
+    EXPECT_NE(nullptr, std::strstr(world.error.text, "34603008 bytes")) << world.error.text;
     auto request = Wish(world.holder, 1);
     request.flags = 0x8;
     EXPECT_EQ(MBR_UNSUPPORTED, submit(request));

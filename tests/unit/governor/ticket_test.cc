@@ -366,6 +366,25 @@ TEST_F(Ticket, DestroyedBeforeItsOwnerIsTold_IsNotTold)
     EXPECT_EQ(told.count, 0);
 }
 
+TEST_F(Ticket, PreparedButNotPressed_NobodyIsTold)
+{
+    Told told;
+    mbr_ticket_options wish = Wish(second, 10);
+    wish.settled = Told::Settled;
+    wish.context = &told;
+    mbr_ticket *prepared = nullptr;
+    ASSERT_EQ(mbr_ticket_prepare(&wish, &prepared, nullptr, nullptr), MBR_OK);
+    EXPECT_EQ(mbr_ticket_poll(prepared), (uint32_t)MBR_TICKET_GRANTED);
+    std::thread([&] { mbr_authority_poll(authority); }).join();
+    EXPECT_EQ(told.count, 0); // its submitter has more to do
+    mbr_ticket *behind = Submit(wish);
+    EXPECT_EQ(told.count, 1); // and stands in nobody's way
+    mbr_ticket_press(prepared);
+    EXPECT_EQ(told.count, 2);
+    mbr_ticket_destroy(prepared);
+    mbr_ticket_destroy(behind);
+}
+
 // ---- Blocking
 
 TEST_F(Ticket, Wait_EndsWithTheReleaseOfAnotherThread)
@@ -375,6 +394,22 @@ TEST_F(Ticket, Wait_EndsWithTheReleaseOfAnotherThread)
     std::thread other([&] { mbr_grant_return(first, 100); });
     EXPECT_EQ(mbr_ticket_wait(ticket), MBR_OK);
     other.join();
+    mbr_ticket_destroy(ticket);
+    mbr_grant_return(second, 100);
+}
+
+TEST_F(Ticket, Wait_TellsAlsoOfItsOwnTicket)
+{
+    Told told;
+    mbr_ticket_options wish = Wish(second, 100);
+    wish.settled = Told::Settled;
+    wish.context = &told;
+    Take(first, 100);
+    mbr_ticket *ticket = Submit(wish);
+    mbr_grant_return(first, 100);
+    EXPECT_EQ(told.count, 0);
+    EXPECT_EQ(mbr_ticket_wait(ticket), MBR_OK);
+    EXPECT_EQ(told.count, 1);
     mbr_ticket_destroy(ticket);
     mbr_grant_return(second, 100);
 }
