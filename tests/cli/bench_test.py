@@ -10,7 +10,7 @@ PLUGIN = "./" + sys.argv.pop(2)
 PROGRAM = sys.argv.pop(1)
 
 IDS = (["H1", "H2a", "H2b", "H3"] + ["H4" + letter for letter in "abcdefghijklmnop"] +
-       ["H5a", "H5b", "H5c", "H5d", "H6", "H7a", "H7b", "H10a", "H10b", "L1"])
+       ["H5a", "H5b", "H5c", "H5d", "H6", "H7a", "H7b", "H8a", "H8b", "H9", "H10a", "H10b", "L1"])
 NO_FLOOR = {"H5d", "H10b", "L1"}
 
 

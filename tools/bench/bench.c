@@ -25,6 +25,8 @@ static const mbr_bench_group *const groups[] = {
     &mbr_bench_grow_plain,
     &mbr_bench_commit,
     &mbr_bench_inside,
+    &mbr_bench_size,
+    &mbr_bench_press,
     &mbr_bench_replay,
     &mbr_bench_replay_populated,
     &mbr_bench_load,
@@ -218,7 +220,9 @@ int mbr_cli_bench(int argc, char **argv)
     if (into.options.quick)
         into.options.rounds = MBR_BENCH_QUICK_ROUNDS_COUNT;
     mbr_bench bench = {.options = &into.options};
-    if (!into.options.list && has_chosen(&into.options, &mbr_bench_allocate))
+    bool rivals = has_chosen(&into.options, &mbr_bench_allocate) ||
+        has_chosen(&into.options, &mbr_bench_size);
+    if (!into.options.list && rivals)
         mbr_rivals_make_room(argc, argv);
     mbr_bench_row rows[ROW_LIMIT_COUNT];
     uint32_t count = 0;

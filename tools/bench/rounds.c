@@ -29,9 +29,13 @@ static bool run_once(mbr_contestant *one, mbr_pair *pair, double *ns, bool *dist
     if (one->thread_count == 2) {
         done = mbr_pair_run(pair, one->work, one->context, one->count, ns, disturbed);
     } else {
+        if (one->apart_ns != NULL)
+            *one->apart_ns = 0;
         double begin = own_ns();
         done = one->work(one->context, 0, one->count);
         *ns = own_ns() - begin;
+        if (one->apart_ns != NULL)
+            *ns -= *one->apart_ns;
     }
     return done && (one->after == NULL || one->after(one->context));
 }

@@ -17,6 +17,7 @@ typedef struct mbr_contestant {
     uint64_t step_count;           /* operations are a multiple of it; 0: 1 */
     uint64_t fixed_count;          /* operations a round; 0: as many as fill a round */
     uint32_t thread_count;         /* 0 and 1: the caller's; 2: two at once */
+    double *apart_ns; /* of one thread's round: `work` adds what is not to be counted */
 
     /* What came out. */
     uint64_t count;                   /* operations a round, of each thread */
