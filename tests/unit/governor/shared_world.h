@@ -61,8 +61,8 @@ class Folder
 struct OsSeam {
     enum What { kNothing, kFail, kKillBefore, kKillAfter };
 
-    int calls = 0;
-    int at = 0; // the call that `what` happens to
+    std::atomic<int> calls{0}; // of all members that use it
+    int at = 0;                // the call that `what` happens to
     What what = kNothing;
     int error = EIO;
     std::function<void(mbr_shared_page *)> after_read; // what the member sees instead
