@@ -94,8 +94,6 @@ int Run(char **arguments)
 {
     std::string twin = arguments[5];
     OsSeam os; // shared by the member's calls, which are made one at a time
-    if (twin == "lease")
-        os.after_read = RaiseByOneGranule;
     mbr_shared_os seam = os.Seam();
     mbr_shared_place place = {kLedger, arguments[0], &seam, nullptr};
     mbr_error error = NewError();
@@ -105,6 +103,8 @@ int Run(char **arguments)
         fprintf(stderr, "%s\n", error.text);
         return 2;
     }
+    if (twin == "lease") // not while it joins, which writes the head
+        os.after_read = RaiseByOneGranule;
     int failures;
     {
         World world;
