@@ -12,9 +12,12 @@ namespace
 class Line : public testing::Test
 {
   protected:
-    uint64_t Keep(double work, uint64_t expires_ns, uint64_t random = 7)
+    uint64_t Keep(double work, uint64_t return_ns, uint64_t random = 7)
     {
-        place given = {0, line_join(at.get()), work, 0, expires_ns};
+        place given{};
+        given.number = line_join(at.get());
+        given.work_byte_seconds = work;
+        given.return_ns = return_ns;
         return line_keep(at.get(), &given, random);
     }
 
@@ -71,6 +74,22 @@ TEST_F(Line, Full_NoPlaceIsGivenAndNoneIsLost)
     line_expire(at.get(), 10);
     EXPECT_EQ(at->away_count, 0u);
     EXPECT_EQ(at->work_byte_seconds, 0);
+}
+
+TEST_F(Line, Expected_AreThoseOfTheTimeWithAsMuchWorkTheFirstOfThem)
+{
+    uint64_t late = Keep(1, 30), early = Keep(1, 10), other = Keep(2, 20), middle = Keep(1, 20);
+    EXPECT_EQ(line_expected(at.get(), 1, 5, 9), 0u);
+    EXPECT_EQ(line_expected(at.get(), 1, 10, 30), early);
+    EXPECT_EQ(line_expected(at.get(), 1, 11, 30), middle);
+    EXPECT_EQ(line_expected(at.get(), 2, 0, 20), other);
+    EXPECT_EQ(line_expected(at.get(), 3, 0, 99), 0u);
+    ASSERT_TRUE(line_take(at.get(), middle, &taken));
+    EXPECT_EQ(line_expected(at.get(), 1, 11, 29), 0u);
+    EXPECT_EQ(line_expected(at.get(), 1, 11, 30), late);
+    line_expire(at.get(), 29);
+    EXPECT_EQ(at->first, at->last);
+    EXPECT_EQ(at->away_count, 1u);
 }
 
 } // namespace

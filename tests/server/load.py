@@ -40,14 +40,17 @@ async def ask(stream, body, cookie=None):
     return Answer(asked_s, int(head[0].split()[1]), headers, answer)
 
 
+BY_CONNECTION, BY_COOKIE, BY_NOTHING = WAYS = range(3)
+
+
 class Client:
     """Asks once, and where it is told to come again, waits as long as Retry-After says and asks once
-    more: on the same connection, or on another with the cookie."""
+    more: on the same connection, on another with the cookie, or on another as if it were new."""
 
-    def __init__(self, port, body, stays):
+    def __init__(self, port, body, way):
         self.port = port
         self.body = body
-        self.stays = stays
+        self.way = way
         self.first = self.second = None
 
     async def connect(self):
@@ -57,12 +60,13 @@ class Client:
         stream = await self.connect()
         self.first = await ask(stream, self.body)
         if self.first.status == 429:
-            if not self.stays:
+            if self.way != BY_CONNECTION:
                 stream[1].close()
             await asyncio.sleep(self.first.retry_after_s)
-            if not self.stays:
+            if self.way != BY_CONNECTION:
                 stream = await self.connect()
-            self.second = await ask(stream, self.body, None if self.stays else self.first.cookie)
+            self.second = await ask(stream, self.body,
+                                    self.first.cookie if self.way == BY_COOKIE else None)
         stream[1].close()
 
 
@@ -75,7 +79,7 @@ async def offer(port, body, rate_per_s, seconds, seed):
     end_s = due_s + seconds
     while (due_s := due_s + moments.expovariate(rate_per_s)) < end_s:
         await asyncio.sleep(max(0, due_s - time.monotonic()))
-        clients.append(Client(port, body, stays=len(clients) % 2 == 0))
+        clients.append(Client(port, body, len(clients) % len(WAYS)))
         runs.append(asyncio.ensure_future(clients[-1].run()))
     return clients, runs
 

@@ -51,7 +51,8 @@ typedef struct request {
     uint64_t member;
     uint64_t made_tokens; /* of the output */
     uint64_t committed_bytes;
-    uint64_t retry_after_ns;
+    uint64_t retry_after_ns;      /* COME_AGAIN: when its turn is */
+    uint64_t retry_after_seconds; /* the same, rounded up */
     mbr_sequence *sequence;
     struct request *prev, *next;
 } request;

@@ -138,7 +138,7 @@ static enum MHD_Result send_come_again(http *server, const exchange *of)
         ", \"place\": \"%016" PRIx64 "\"}\n",
         done->most_bytes, retry_ms, done->key);
     struct MHD_Response *made = make(text, (size_t)bytes, "application/json");
-    if (made != NULL && !add_place(made, done->key, (retry_ms + 999) / 1000, text)) {
+    if (made != NULL && !add_place(made, done->key, done->retry_after_seconds, text)) {
         MHD_destroy_response(made);
         made = NULL;
     }

@@ -1,9 +1,23 @@
 /* Responsible for the places of those that are away. Never decides who is served. */
 #include "line.h"
 
+#include <stddef.h>
+
 uint64_t line_join(line *line)
 {
     return ++line->last_number;
+}
+
+/* From the end, where nearly all belong. */
+static void insert(line *line, place *added)
+{
+    place *before = line->last;
+    while (before != NULL && before->return_ns > added->return_ns)
+        before = before->prev;
+    added->prev = before;
+    added->next = before != NULL ? before->next : line->first;
+    *(before != NULL ? &before->next : &line->first) = added;
+    *(added->next != NULL ? &added->next->prev : &line->last) = added;
 }
 
 uint64_t line_keep(line *line, const place *given, uint64_t random)
@@ -13,9 +27,10 @@ uint64_t line_keep(line *line, const place *given, uint64_t random)
     if (kept->key != 0)
         return 0;
     *kept = *given;
-    kept->key = (random | 1) * PLACE_LIMIT_COUNT + index; /* the random upper bits are never 0 */
+    kept->key = (random | 1) * PLACE_LIMIT_COUNT + index; /* the random bits are never all 0 */
     line->work_byte_seconds += kept->work_byte_seconds;
     line->away_count++;
+    insert(line, kept);
     return kept->key;
 }
 
@@ -23,6 +38,8 @@ static void drop(line *line, place *dropped)
 {
     line->work_byte_seconds -= dropped->work_byte_seconds;
     line->away_count--;
+    *(dropped->prev != NULL ? &dropped->prev->next : &line->first) = dropped->next;
+    *(dropped->next != NULL ? &dropped->next->prev : &line->last) = dropped->prev;
     dropped->key = 0;
 }
 
@@ -36,10 +53,20 @@ bool line_take(line *line, uint64_t key, place *taken)
     return true;
 }
 
-void line_expire(line *line, uint64_t now_ns)
+uint64_t line_expected(
+    const line *line, double work_byte_seconds, uint64_t from_ns, uint64_t until_ns)
 {
-    for (uint32_t i = 0; i < PLACE_LIMIT_COUNT; i++) {
-        if (line->places[i].key != 0 && line->places[i].expires_ns <= now_ns)
-            drop(line, &line->places[i]);
+    const place *at = line->first;
+    while (at != NULL && at->return_ns <= until_ns) {
+        if (at->return_ns >= from_ns && at->work_byte_seconds == work_byte_seconds)
+            return at->key;
+        at = at->next;
     }
+    return 0;
+}
+
+void line_expire(line *line, uint64_t until_ns)
+{
+    while (line->first != NULL && line->first->return_ns <= until_ns)
+        drop(line, line->first);
 }

@@ -19,26 +19,31 @@ typedef struct place {
     uint64_t key;    /* what its owner shows: random, and the index; 0: free */
     uint64_t number; /* the lower goes first */
     double work_byte_seconds;
-    uint64_t due_ns;     /* when its owner was told to come */
-    uint64_t expires_ns; /* when nobody waits for its owner any more */
+    uint64_t due_ns;    /* when its turn is */
+    uint64_t return_ns; /* when its owner was told to come: due_ns, rounded up */
+    struct place *prev, *next;
 } place;
 
 typedef struct line {
     uint64_t last_number;
     double work_byte_seconds; /* of all that stand or are away */
     uint32_t away_count;
+    place *first, *last; /* of those that are away, by return_ns */
     place places[PLACE_LIMIT_COUNT];
 } line;
 
 /* A number behind all others. */
 uint64_t line_join(line *line);
-/* Keeps the place of one that goes away; `given` has all but the key. `random` makes the key hard
- * to guess. 0: as many are away as can. */
+/* Keeps the place of one that goes away; of `given` the number, the work and the times count.
+ * `random` makes the key hard to guess. 0: as many are away as can. */
 uint64_t line_keep(line *line, const place *given, uint64_t random);
 /* The place of this key is its owner's again, and no longer away. False: no such place. */
 bool line_take(line *line, uint64_t key, place *taken);
-/* Drops those whose owners did not come. */
-void line_expire(line *line, uint64_t now_ns);
+/* The key of the first who was told to come between the two times and has as much work; 0: none. */
+uint64_t line_expected(
+    const line *line, double work_byte_seconds, uint64_t from_ns, uint64_t until_ns);
+/* Drops those whose owners were told to come until then. */
+void line_expire(line *line, uint64_t until_ns);
 
 #ifdef __cplusplus
 }
