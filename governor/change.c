@@ -51,7 +51,7 @@ static uint64_t ask_for_overage(mbr_authority *authority, uint64_t over_bytes)
             .bytes = left,
             .deadline_ns = MBR_NO_DEADLINE,
             .generation = atomic_load_explicit(&authority->generation, memory_order_acquire)};
-        gave = mbr_press(authority, &pressure) != 0;
+        gave = mbr_press(authority, &pressure, false) != 0;
         mbr_lock_take(&authority->lock);
         mbr_credit_collect_locked(authority);
         left = over_locked(authority);

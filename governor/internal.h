@@ -228,9 +228,14 @@ static inline void mbr_tickets_wake(mbr_authority *authority)
 
 /* ---- pressure.c */
 #define MBR_PRESS_ROUND_LIMIT_COUNT 4 /* of asking, in one go: a holder may give byte by byte */
-/* Asks the holders for what is missing and has them give it, if together they offer enough. Calls
- * out. The bytes by which their leases fell. */
-uint64_t mbr_press(mbr_authority *authority, const mbr_pressure *pressure);
+/* Asks the holders, or with `own_only` the one who wants the bytes alone, for what is missing and
+ * has them give it, if together they offer enough. Calls out. The bytes by which their leases fell.
+ */
+uint64_t mbr_press(mbr_authority *authority, const mbr_pressure *pressure, bool own_only);
+/* What has to come back before the holder can have `bytes`, of which `held_bytes` are free and kept
+ * for it; 0: nothing that could come back would do. *own_only: its own bytes alone count. */
+uint64_t mbr_press_bytes_locked(const mbr_holder *holder, uint64_t bytes, uint64_t held_bytes,
+    bool *own_only) MBR_REQUIRES(&holder->authority->lock);
 
 /* ---- limit.c */
 uint64_t mbr_claimed_locked(const mbr_authority *authority) MBR_REQUIRES(&authority->lock);

@@ -24,6 +24,9 @@ static const uint64_t role_order[MBR_ROLE_COUNT] = {
     [MBR_ROLE_KV] = 6,
 };
 
+/* Which holders are asked. */
+typedef enum circle { EVERYBODY, CACHES, WHO_WANTS_IT } circle;
+
 /* The holders that one thread asks, in one go. */
 typedef struct round {
     mbr_holder *holders[MBR_PRESSED_LIMIT_COUNT];
@@ -58,9 +61,15 @@ static uint64_t most_to_take(const mbr_holder *holder, const mbr_pressure *press
     return keeps_share ? mbr_borrowed(holder) : UINT64_MAX;
 }
 
+static bool is_in(const mbr_holder *holder, circle asked, const mbr_pressure *pressure)
+{
+    return asked == EVERYBODY || (asked == CACHES && holder->role == MBR_ROLE_CACHE) ||
+        (asked == WHO_WANTS_IT && holder->id == pressure->holder_id);
+}
+
 /* Marked as being asked, a holder is not destroyed and no other thread calls it. */
 static void gather(mbr_authority *authority, const mbr_pressure *pressure, const mbr_holder *except,
-    bool caches_only, round *asked)
+    circle whom, round *asked)
 {
     mbr_holder *holder;
     asked->count = 0;
@@ -68,7 +77,7 @@ static void gather(mbr_authority *authority, const mbr_pressure *pressure, const
     DL_FOREACH(authority->holders, holder)
     {
         if (holder->pressed.ask == NULL || holder->being_asked || holder == except ||
-            (caches_only && holder->role != MBR_ROLE_CACHE))
+            !is_in(holder, whom, pressure))
             continue;
         holder->being_asked = true;
         asked->holders[asked->count] = holder;
@@ -125,12 +134,12 @@ static uint64_t have_them_give(const mbr_pressure *pressure, const round *asked)
     return given;
 }
 
-static uint64_t press(mbr_authority *authority, const mbr_pressure *pressure,
-    const mbr_holder *except, bool caches_only)
+static uint64_t press(
+    mbr_authority *authority, const mbr_pressure *pressure, const mbr_holder *except, circle whom)
 {
     round asked;
     mbr_lock_assert_none_held();
-    gather(authority, pressure, except, caches_only, &asked);
+    gather(authority, pressure, except, whom, &asked);
     is_pressing = true;
     ask(pressure, &asked);
     bool suffices = mbr_plan_pressure(pressure->bytes, asked.offers, asked.count);
@@ -140,9 +149,24 @@ static uint64_t press(mbr_authority *authority, const mbr_pressure *pressure,
     return given;
 }
 
-uint64_t mbr_press(mbr_authority *authority, const mbr_pressure *pressure)
+uint64_t mbr_press(mbr_authority *authority, const mbr_pressure *pressure, bool own_only)
 {
-    return press(authority, pressure, NULL, false);
+    return press(authority, pressure, NULL, own_only ? WHO_WANTS_IT : EVERYBODY);
+}
+
+/* What others give is no use to one at its allowance, and nobody's to one that is larger than the
+ * limit in force. What is claimed above the limit has to come back, too. */
+uint64_t mbr_press_bytes_locked(
+    const mbr_holder *holder, uint64_t bytes, uint64_t held_bytes, bool *own_only)
+{
+    const mbr_authority *authority = holder->authority;
+    int64_t room = mbr_room_read(authority);
+    uint64_t over = room < 0 ? (uint64_t)-room : 0, own;
+    uint64_t left = mbr_lease_left(holder, &own);
+    *own_only = bytes > left;
+    if (bytes > mbr_lease_reach_locked(authority))
+        return 0;
+    return bytes > left ? bytes - left : bytes - held_bytes + over;
 }
 
 uint64_t mbr_authority_press_caches(
@@ -156,5 +180,5 @@ uint64_t mbr_authority_press_caches(
         .bytes = bytes,
         .deadline_ns = MBR_NO_DEADLINE,
         .generation = atomic_load_explicit(&authority->generation, memory_order_acquire)};
-    return press(authority, &pressure, except, true);
+    return press(authority, &pressure, except, CACHES);
 }

@@ -251,14 +251,16 @@ static bool is_due_to_ask(const mbr_ticket *ticket, uint64_t now_ns)
         now_ns - ticket->asked_at_ns >= MBR_PRESS_INTERVAL_NS;
 }
 
-/* What the holders are to give for it now: 0 when it does not wait any more, or has enough. */
-static uint64_t missing(mbr_ticket *ticket)
+/* What the holders are to give for it now: 0 when it does not wait any more, or no gift helps. */
+static uint64_t missing(mbr_ticket *ticket, bool *own_only)
 {
     mbr_authority *authority = authority_of(ticket);
     mbr_lock_take(&authority->lock);
     mbr_tickets_settle_locked(authority);
     bool waits = state_of(ticket) == MBR_TICKET_WAITING;
-    uint64_t bytes = waits ? ticket->bytes - ticket->held_bytes : 0;
+    uint64_t bytes = !waits
+        ? 0
+        : mbr_press_bytes_locked(ticket->holder, ticket->bytes, ticket->held_bytes, own_only);
     mbr_lock_drop(&authority->lock);
     return bytes;
 }
@@ -274,9 +276,10 @@ static void press(mbr_ticket *ticket)
         .holder_id = ticket->holder->id,
         .deadline_ns = ticket->deadline_ns,
         .generation = ticket->generation};
+    bool own_only;
     for (int round = 0; round < MBR_PRESS_ROUND_LIMIT_COUNT; round++) {
-        pressure.bytes = missing(ticket);
-        if (pressure.bytes == 0 || mbr_press(authority, &pressure) == 0)
+        pressure.bytes = missing(ticket, &own_only);
+        if (pressure.bytes == 0 || mbr_press(authority, &pressure, own_only) == 0)
             break;
     }
 }

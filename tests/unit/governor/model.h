@@ -438,9 +438,8 @@ class Model
     // first.
     uint64_t TurnOf(int name, int wants) const
     {
-        static const std::array<int, MBR_ROLE_COUNT> cheapest = {MBR_ROLE_CACHE, MBR_ROLE_STAGING,
-            MBR_ROLE_PREFIX, MBR_ROLE_ACTIVATION, MBR_ROLE_WORKSPACE, MBR_ROLE_WEIGHTS,
-            MBR_ROLE_KV};
+        static const std::array cheapest = {MBR_ROLE_CACHE, MBR_ROLE_STAGING, MBR_ROLE_PREFIX,
+            MBR_ROLE_ACTIVATION, MBR_ROLE_WORKSPACE, MBR_ROLE_WEIGHTS, MBR_ROLE_KV};
         const ModelHolder &h = holders.at(name);
         uint64_t others = name == wants ? 1 : h.Borrowed() != 0 ? 2 : 3;
         uint64_t turn = h.role == MBR_ROLE_CACHE ? 0 : others;
@@ -449,7 +448,8 @@ class Model
     }
 
     // The bytes that the holders' leases fell by. Of caches only: all but `except`.
-    uint64_t Press(uint64_t bytes, int wants, bool caches_only = false, int except = kNobody)
+    uint64_t Press(uint64_t bytes, int wants, bool caches_only = false, int except = kNobody,
+        bool own_only = false)
     {
         struct Offer {
             uint64_t turn, born, bytes;
@@ -457,30 +457,29 @@ class Model
         };
         std::vector<Offer> offers;
         for (const auto &[name, h] : holders)
-            if (h.pressed && name != except && (!caches_only || h.role == MBR_ROLE_CACHE))
+            if (h.pressed && name != except && (!caches_only || h.role == MBR_ROLE_CACHE) &&
+                (!own_only || name == wants))
                 offers.push_back({TurnOf(name, wants), h.born, 0, name});
-        auto by_birth = [](const Offer &a, const Offer &b) { return a.born < b.born; };
-        std::sort(offers.begin(), offers.end(), by_birth);
+        std::sort(offers.begin(), offers.end(), [](auto &a, auto &b) { return a.born < b.born; });
         uint64_t together = 0, given = 0;
         for (Offer &offer : offers) {
             const ModelHolder &h = holders[offer.holder];
             asked.push_back({false, offer.holder, bytes});
-            bool share = h.borrows && offer.holder != wants;
-            offer.bytes = std::min(h.manners.offers, share ? h.Borrowed() : kNone);
+            uint64_t most = h.borrows && offer.holder != wants ? h.Borrowed() : kNone;
+            offer.bytes = std::min(h.manners.offers, most);
             together = SumCapped(together, offer.bytes);
         }
         if (together < bytes)
             return 0;
-        std::stable_sort(offers.begin(), offers.end(),
-            [](const Offer &a, const Offer &b) { return a.turn < b.turn; });
+        auto by_turn = [](auto &a, auto &b) { return a.turn < b.turn; };
+        std::stable_sort(offers.begin(), offers.end(), by_turn);
         for (const Offer &offer : offers) {
-            uint64_t part = std::min(offer.bytes, bytes - given);
-            if (part == 0)
-                continue;
-            asked.push_back({true, offer.holder, part});
-            uint64_t before = holders[offer.holder].Leased();
-            Give(offer.holder, part);
-            given += std::min(part, Less(before, holders[offer.holder].Leased()));
+            if (uint64_t part = std::min(offer.bytes, bytes - given); part != 0) {
+                asked.push_back({true, offer.holder, part});
+                uint64_t before = holders[offer.holder].Leased();
+                Give(offer.holder, part);
+                given += std::min(part, Less(before, holders[offer.holder].Leased()));
+            }
         }
         return given;
     }
@@ -580,9 +579,11 @@ class Model
     {
         for (int round = 0; !ticket.quiet && round < kRounds; round++) {
             Serve();
-            uint64_t missing = ticket.bytes - ticket.held;
-            if (ticket.state != MBR_TICKET_WAITING || missing == 0 ||
-                Press(missing, ticket.holder) == 0)
+            uint64_t left = holders[ticket.holder].LeaseLeft(), bytes = ticket.bytes;
+            bool own = bytes > left; // then others' bytes are no use
+            uint64_t missing = own ? bytes - left : bytes - ticket.held + Over();
+            if (ticket.state != MBR_TICKET_WAITING || bytes > limit ||
+                Press(missing, ticket.holder, false, kNobody, own) == 0)
                 break;
         }
         ticket.asking = false;

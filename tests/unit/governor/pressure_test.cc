@@ -88,6 +88,67 @@ TEST_F(Pressure, TogetherTooLittle_NobodyGivesAndTheTicketWaits)
     Finish(ticket, {&cache, &pinned});
 }
 
+TEST_F(Pressure, OfOneAtItsAllowance_ItIsAskedAlone)
+{
+    Giver cache, bounded;
+    Make(cache, MBR_ROLE_CACHE, 500, 500);
+    MakeGiver(world, bounded, authority, MBR_ROLE_KV, 200);
+    bounded.Charge(180);
+    bounded.offers = 70;
+    mbr_ticket *ticket = Submit(Wish(bounded.holder, 100));
+    EXPECT_EQ(mbr_ticket_poll(ticket), (uint32_t)MBR_TICKET_WAITING);
+    EXPECT_EQ(cache.asked, 0); // what it gave would be no use
+    EXPECT_EQ(bounded.last.bytes, 80u);
+    EXPECT_EQ(bounded.gave, 0);
+    bounded.offers = 80;
+    world.clock.now_ns += MBR_PRESS_INTERVAL_NS;
+    mbr_authority_poll(authority);
+    EXPECT_EQ(mbr_ticket_claim(ticket), MBR_OK);
+    mbr_ticket_destroy(ticket);
+    EXPECT_EQ(bounded.charged, 100u);
+    EXPECT_EQ(cache.charged, 500u);
+    mbr_grant_return(bounded.holder, 100);
+    Finish(Submit(Wish(waiter, 100)), {&cache, &bounded});
+}
+
+TEST_F(Pressure, LargerThanTheLimitInForce_NobodyIsAskedInVain)
+{
+    FakeProbe probe;
+    probe.free_bytes = 300;
+    mbr_probe seam = probe.Seam();
+    mbr_authority *measured = world.Authority(1000, &seam);
+    mbr_holder *wants = world.Holder(measured);
+    Giver cache;
+    MakeGiver(world, cache, measured, MBR_ROLE_CACHE);
+    cache.Charge(250);
+    cache.offers = 250;
+    mbr_ticket *ticket = Submit(Wish(wants, 400));
+    EXPECT_EQ(mbr_ticket_poll(ticket), (uint32_t)MBR_TICKET_WAITING);
+    EXPECT_EQ(cache.asked, 0);
+    EXPECT_EQ(cache.charged, 250u);
+    mbr_ticket_destroy(ticket);
+    cache.Refund(250);
+    End(measured, wants, cache.holder);
+    End(authority, waiter);
+}
+
+TEST_F(Pressure, AboveALoweredLimit_TheOverageIsMissingToo)
+{
+    Giver cache;
+    Make(cache, MBR_ROLE_CACHE, 1000, 299);
+    uint64_t over;
+    EXPECT_EQ(mbr_authority_set_limit(authority, 800, &over, nullptr), MBR_OK);
+    mbr_ticket *ticket = Submit(Wish(waiter, 100));
+    EXPECT_EQ(cache.last.bytes, 300u);
+    EXPECT_EQ(cache.charged, 1000u); // one byte too little: nothing is taken in vain
+    cache.offers = 300;
+    world.clock.now_ns += MBR_PRESS_INTERVAL_NS;
+    mbr_authority_poll(authority);
+    EXPECT_EQ(mbr_ticket_poll(ticket), (uint32_t)MBR_TICKET_GRANTED);
+    EXPECT_EQ(cache.charged, 700u);
+    Finish(ticket, {&cache});
+}
+
 TEST_F(Pressure, AHolderThatGivesLessThanItSaid_CountsAndThoseBehindItGiveTheRest)
 {
     Giver first, second;
