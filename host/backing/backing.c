@@ -218,8 +218,8 @@ void mbr_backing_remove_user(mbr_backing *backing, mbr_backing_user *user)
     mbr_lock_drop(&backing->lock);
 }
 
-mbr_status mbr_backing_grant(
-    mbr_backing *backing, mbr_holder *holder, uint64_t bytes, mbr_refusal *refusal)
+mbr_status mbr_backing_grant(mbr_backing *backing, mbr_holder *holder, uint64_t bytes,
+    uint64_t *aside_bytes, mbr_refusal *refusal)
 {
     uint64_t aside = mbr_take_aside(holder, bytes);
     if (bytes >= MBR_LARGE_GRANT_BYTES)
@@ -232,6 +232,7 @@ mbr_status mbr_backing_grant(
     }
     if (status != MBR_OK)
         mbr_set_aside(holder, aside);
+    *aside_bytes = status == MBR_OK ? aside : 0;
     return status;
 }
 

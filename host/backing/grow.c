@@ -12,6 +12,7 @@ typedef struct mbr_growth_run {
     const mbr_grow_options *options;
     mbr_backing *backing;
     uint64_t granted_bytes;  /* not yet charged */
+    uint64_t aside_bytes;    /* of what was granted: a claimed ticket's */
     uint64_t adopted_bytes;  /* moved from the cache to the holder in advance */
     uint64_t residual_bytes; /* what an undo could not take back */
     bool refused_by_client;  /* its publish callback: no reason to press the cache */
@@ -281,12 +282,29 @@ static void undo_items(mbr_growth_run *run)
  * ------------------------------------------------------------------------------------------------------
  */
 
+static void return_budget(mbr_growth_run *run)
+{
+    mbr_holder *holder = run->options->holder;
+    if (run->adopted_bytes != 0)
+        mbr_transfer(holder, run->backing->cache, run->adopted_bytes);
+    run->adopted_bytes = 0;
+    /* A ticket's bytes are for the next try. What of them was charged, the undo gave back to all:
+     * it is claimed again, unless it is a residual's or somebody has it already. */
+    uint64_t kept = mbr_min(run->aside_bytes, run->granted_bytes);
+    uint64_t charged = run->aside_bytes - kept;
+    mbr_grant_return(holder, run->granted_bytes - kept);
+    if (run->residual_bytes == 0 && mbr_grant(holder, charged, NULL) == MBR_OK)
+        kept += charged;
+    mbr_set_aside(holder, kept);
+    run->granted_bytes = run->aside_bytes = 0;
+}
+
 static mbr_status take_budget(mbr_growth_run *run)
 {
     const mbr_grow_options *options = run->options;
     uint64_t adopted = run->plan.adopted_owned_bytes;
-    mbr_status status =
-        mbr_backing_grant(run->backing, options->holder, run->plan.create_bytes, options->refusal);
+    mbr_status status = mbr_backing_grant(
+        run->backing, options->holder, run->plan.create_bytes, &run->aside_bytes, options->refusal);
     if (status != MBR_OK)
         return status;
     run->granted_bytes = run->plan.create_bytes;
@@ -294,22 +312,12 @@ static mbr_status take_budget(mbr_growth_run *run)
         /* An allowance holds for adopted bytes too; they are paid for again on an undo. */
         status = mbr_try_transfer(run->backing->cache, options->holder, adopted, options->refusal);
         if (status != MBR_OK) {
-            mbr_grant_return(options->holder, run->granted_bytes);
-            run->granted_bytes = 0;
+            return_budget(run);
             return status;
         }
         run->adopted_bytes = adopted;
     }
     return MBR_OK;
-}
-
-static void return_budget(mbr_growth_run *run)
-{
-    mbr_grant_return(run->options->holder, run->granted_bytes);
-    run->granted_bytes = 0;
-    if (run->adopted_bytes != 0)
-        mbr_transfer(run->options->holder, run->backing->cache, run->adopted_bytes);
-    run->adopted_bytes = 0;
 }
 
 /* ---- Publish

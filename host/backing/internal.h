@@ -190,9 +190,10 @@ void mbr_backing_empty_cache(mbr_backing *backing);
 
 /* ---- backing.c ------------------------------------------------------------------------------ */
 /* Without the lock: mbr_grant, with the limit sampled first for large amounts and before a refusal
- * for want of measured or shared bytes, where a sample is due. `refusal` is not NULL. */
-mbr_status mbr_backing_grant(
-    mbr_backing *backing, mbr_holder *holder, uint64_t bytes, mbr_refusal *refusal);
+ * for want of measured or shared bytes, where a sample is due. `refusal` is not NULL. *aside_bytes
+ * is what of the bytes had been set aside for the holder; 0 after a refusal. */
+mbr_status mbr_backing_grant(mbr_backing *backing, mbr_holder *holder, uint64_t bytes,
+    uint64_t *aside_bytes, mbr_refusal *refusal);
 /* The text of its refusal; returns `status`. */
 mbr_status mbr_backing_refuse(mbr_status status, const mbr_refusal *refusal, mbr_error *error);
 

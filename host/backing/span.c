@@ -65,7 +65,8 @@ static mbr_status grant_eager(
     mbr_refusal own = {MBR_SIZED(mbr_refusal)};
     if (refusal == NULL)
         refusal = &own;
-    mbr_status status = mbr_backing_grant(backing, backing->cache, bytes, refusal);
+    uint64_t aside; /* 0: nobody sets aside for a cache */
+    mbr_status status = mbr_backing_grant(backing, backing->cache, bytes, &aside, refusal);
     if (status != MBR_OK)
         return mbr_backing_refuse(status, refusal, error);
     return MBR_OK;

@@ -127,6 +127,28 @@ TEST_F(Tickets, GrowthThatWasRefused_WaitsAndTakesWhatTheTicketBrought)
     EndHolder(other);
 }
 
+TEST_F(Tickets, GrowthThatFails_LeavesWhatTheTicketBroughtForTheNext)
+{
+    auto ticket = Submit(Wish(world.holder, 8 * kMiB));
+    ASSERT_EQ(MBR_OK, Claim(ticket));
+    EndTicket(ticket);
+    auto grown = world.reserve(32 * kMiB, 2 * kMiB);
+    mbr_piece piece = {grown.range, 0, 12 * kMiB};
+    auto request = sized<mbr_range_grow_request>();
+    request.holder = world.holder;
+    request.pieces = &piece;
+    request.piece_count = 1;
+    request.publish = [](void *) -> mbr_status { return MBR_NOT_READY; };
+    auto result = sized<mbr_range_grow_result>();
+    EXPECT_EQ(MBR_NOT_READY, mbr_range_grow(world.manager, &request, &result, &world.error));
+    EXPECT_EQ(8 * kMiB, Figures(world.holder).granted_bytes);
+    EXPECT_EQ(0u, Figures(world.holder).charged_bytes);
+    ASSERT_EQ(MBR_OK, world.grow(grown.range, 0, 8 * kMiB));
+    EXPECT_EQ(0u, Figures(world.holder).granted_bytes);
+    ASSERT_EQ(MBR_OK, world.release(grown.range));
+    EXPECT_TRUE(world.clean());
+}
+
 TEST_F(Tickets, WhatNoGrowthTook_GoesBackOnDemandOrWithTheHolder)
 {
     auto holder = Holder("brief");
