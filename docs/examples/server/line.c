@@ -36,7 +36,7 @@ uint64_t line_keep(line *line, const place *given, uint64_t random)
 
 static void drop(line *line, place *dropped)
 {
-    line->work_byte_seconds -= dropped->work_byte_seconds;
+    line->work_byte_seconds -= dropped->guessed ? 0 : dropped->work_byte_seconds;
     line->away_count--;
     *(dropped->prev != NULL ? &dropped->prev->next : &line->first) = dropped->next;
     *(dropped->next != NULL ? &dropped->next->prev : &line->last) = dropped->prev;
@@ -53,16 +53,18 @@ bool line_take(line *line, uint64_t key, place *taken)
     return true;
 }
 
-uint64_t line_expected(
-    const line *line, double work_byte_seconds, uint64_t from_ns, uint64_t until_ns)
+bool line_guess(
+    line *line, double work_byte_seconds, uint64_t from_ns, uint64_t until_ns, place *guessed)
 {
-    const place *at = line->first;
-    while (at != NULL && at->return_ns <= until_ns) {
-        if (at->return_ns >= from_ns && at->work_byte_seconds == work_byte_seconds)
-            return at->key;
-        at = at->next;
+    for (place *at = line->first; at != NULL && at->return_ns <= until_ns; at = at->next) {
+        if (at->guessed || at->return_ns < from_ns || at->work_byte_seconds != work_byte_seconds)
+            continue;
+        *guessed = *at;
+        at->guessed = true;
+        line->work_byte_seconds -= at->work_byte_seconds;
+        return true;
     }
-    return 0;
+    return false;
 }
 
 void line_expire(line *line, uint64_t until_ns)

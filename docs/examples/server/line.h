@@ -21,6 +21,7 @@ typedef struct place {
     double work_byte_seconds;
     uint64_t due_ns;    /* when its turn is */
     uint64_t return_ns; /* when its owner was told to come: due_ns, rounded up */
+    bool guessed;       /* somebody without a key has come in its owner's stead; its work is gone */
     struct place *prev, *next;
 } place;
 
@@ -39,9 +40,10 @@ uint64_t line_join(line *line);
 uint64_t line_keep(line *line, const place *given, uint64_t random);
 /* The place of this key is its owner's again, and no longer away. False: no such place. */
 bool line_take(line *line, uint64_t key, place *taken);
-/* The key of the first who was told to come between the two times and has as much work; 0: none. */
-uint64_t line_expected(
-    const line *line, double work_byte_seconds, uint64_t from_ns, uint64_t until_ns);
+/* For one that shows no key: the place of the first who was told to come between the two times, has
+ * as much work, and was not guessed before. Its owner may still come. False: there is none. */
+bool line_guess(
+    line *line, double work_byte_seconds, uint64_t from_ns, uint64_t until_ns, place *guessed);
 /* Drops those whose owners were told to come until then. */
 void line_expire(line *line, uint64_t until_ns);
 

@@ -118,13 +118,13 @@ void stand_or_go(desk *desk, request *request, const place *before, uint64_t now
 }
 
 /* One that shows no key, and comes when somebody was expected who asked for as much, is taken for
- * that one: a client that knows nothing of places has waited for nothing else. */
+ * that one: a client that knows nothing of places has waited for nothing else. A guess takes
+ * nothing from one that shows its key a moment later. */
 void take_place(desk *desk, request *request, place *before, uint64_t now)
 {
-    uint64_t key = request->key;
-    if (key == 0)
-        key = line_expected(desk->line, request->work_byte_seconds, now - LATE_NS, now);
-    request->returned = line_take(desk->line, key, before);
+    request->returned = request->key != 0
+        ? line_take(desk->line, request->key, before)
+        : line_guess(desk->line, request->work_byte_seconds, now - LATE_NS, now, before);
     request->number = request->returned ? before->number : line_join(desk->line);
     desk->figures.returned_count += request->returned;
 }
