@@ -75,11 +75,15 @@ static mbr_verdict judge(
     return fits ? MBR_VERDICT_GRANT : MBR_VERDICT_WAIT;
 }
 
+/* More free bytes would do. */
+static bool is_satisfiable(const mbr_arbiter_pool *pool, const mbr_arbiter_ticket *ticket)
+{
+    return ticket->bytes <= pool->limit_bytes && ticket->bytes <= ticket->lease_left_bytes;
+}
+
 static bool holds_back(const mbr_arbiter_pool *pool, const mbr_arbiter_ticket *ticket)
 {
-    bool satisfiable =
-        ticket->bytes <= pool->limit_bytes && ticket->bytes <= ticket->lease_left_bytes;
-    return satisfiable && (ticket->asking || is_matured(ticket, pool->now_ns));
+    return is_satisfiable(pool, ticket) && (ticket->asking || is_matured(ticket, pool->now_ns));
 }
 
 mbr_arbitration mbr_arbitrate(
@@ -97,6 +101,8 @@ mbr_arbitration mbr_arbitrate(
         } else if (ticket->verdict == MBR_VERDICT_WAIT) {
             made.waiting_count++;
             made.next_deadline_ns = mbr_min(made.next_deadline_ns, ticket->deadline_ns);
+            if (made.lacking_bytes == 0 && is_satisfiable(pool, ticket))
+                made.lacking_bytes = ticket->bytes;
             if (holds_back(pool, ticket)) {
                 ticket->held_bytes = mbr_min(made.left_bytes, ticket->bytes);
                 made.held_bytes += ticket->held_bytes;

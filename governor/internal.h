@@ -130,7 +130,8 @@ struct mbr_authority {
     mbr_ticket *waiting, *due; /* in the arbiter's order; whose owners are to be told */
     _Atomic uint32_t waiting_count;
     _Atomic uint32_t due_count;
-    uint64_t held_bytes; /* claimed by nobody: kept for a ticket */
+    uint64_t held_bytes;    /* claimed by nobody: kept for a ticket */
+    uint64_t lacking_bytes; /* of the first that waits for bytes alone; while somebody waits */
     uint64_t ticket_number;
     _Atomic uint64_t generation;
     mbr_arbiter_ticket view[MBR_TICKET_LIMIT_COUNT];

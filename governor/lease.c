@@ -60,13 +60,14 @@ uint64_t mbr_lease_reach_locked(const mbr_authority *authority)
     return mbr_min(mbr_limit_unleased_locked(authority), reach);
 }
 
-/* What would have to be leased for the first ticket; 0: nothing, or it would be of no use. */
+/* What would have to be leased for the first ticket that bytes would help; 0: nothing, or it would
+ * be of no use. */
 static uint64_t needed_for_tickets(mbr_authority *authority, uint64_t *claimed)
 {
     mbr_lock_take(&authority->lock);
     mbr_credit_collect_locked(authority);
     *claimed = mbr_claimed_locked(authority);
-    uint64_t bytes = authority->waiting == NULL ? 0 : mbr_ticket_bytes(authority->waiting);
+    uint64_t bytes = authority->waiting == NULL ? 0 : authority->lacking_bytes;
     uint64_t needed = *claimed - authority->held_bytes; /* which is kept for a ticket */
     bool fits = mbr_add(needed, bytes, &needed) && needed <= mbr_limit_unleased_locked(authority);
     bool lacks = bytes != 0 && fits && needed > authority->leased_limit_bytes;

@@ -159,6 +159,7 @@ void mbr_tickets_settle_locked(mbr_authority *authority)
     for (uint32_t i = 0; i < count; i++)
         carry_out_locked(authority, &authority->view[i]);
     authority->held_bytes = made.held_bytes;
+    authority->lacking_bytes = made.lacking_bytes;
     mbr_room_put(authority, made.left_bytes);
 }
 

@@ -337,6 +337,34 @@ TEST(SharedAuthority_Ticket, Waits_ForTheLedgerAndGetsWhatComesBack)
     ledger.EndAll({a, b});
 }
 
+// One that waits for its holder's allowance is no reason not to lease for those behind it.
+TEST(SharedAuthority_Ticket, BehindOneAtItsAllowance_IsLeasedFor)
+{
+    Ledger ledger;
+    Member a = ledger.Begin();
+    mbr_holder *bounded = ledger.books.Holder(a.authority, 20);
+    ASSERT_EQ(mbr_grant(bounded, 15, nullptr), MBR_OK);
+    mbr_ticket_options options = {};
+    options.holder = bounded;
+    options.bytes = 10;
+    options.priority = MBR_PRIORITY_COUNT - 1;
+    options.deadline_ns = MBR_NO_DEADLINE;
+    mbr_ticket *first, *behind;
+    ASSERT_EQ(mbr_ticket_submit(&options, &first, nullptr, &ledger.error), MBR_OK);
+    options.holder = a.holder;
+    options.bytes = 3 * kChunk;
+    options.priority = 0;
+    ASSERT_EQ(mbr_ticket_submit(&options, &behind, nullptr, &ledger.error), MBR_OK);
+    EXPECT_EQ(mbr_ticket_claim(first), MBR_NOT_READY);
+    EXPECT_EQ(mbr_ticket_claim(behind), MBR_OK);
+    mbr_ticket_destroy(first);
+    mbr_ticket_destroy(behind);
+    mbr_grant_return(a.holder, 3 * kChunk);
+    mbr_grant_return(bounded, 15);
+    EXPECT_EQ(mbr_holder_destroy(bounded, nullptr), MBR_OK);
+    ledger.EndAll({a});
+}
+
 // What a cache keeps is not idle here, but it goes before another process is refused for ever; what
 // others hold stays.
 TEST(SharedAuthority_Yield, CacheOfOneMember_IsGivenUpForAnother)
