@@ -66,8 +66,7 @@ class Walk
 
   private:
     // Holder a of each authority that has one: the first is asked for `bytes`, the others for
-    // `more`; given in descending order, refused by the first in ascending order that has not got
-    // them.
+    // `more`; given in some order, refused by the first in ascending order that has not got them.
     bool GrantAll(const Step &step)
     {
         std::vector<mbr_claim> claims;
@@ -77,17 +76,19 @@ class Walk
             if (holder == nullptr)
                 continue;
             uint64_t bytes = seen == 0 ? step.bytes : step.more;
-            claims.insert(claims.begin(), {holder, bytes});
+            claims.push_back({holder, bytes});
             if (refused == kNobody && pair->model.Grant(step.a, bytes) != 0)
                 refused = seen;
             seen++;
         }
+        int turn = seen == 0 ? 0 : step.b % seen;
+        std::rotate(claims.begin(), claims.begin() + turn, claims.end());
         uint32_t index = 77;
         mbr_status status =
             mbr_grant_all(claims.data(), static_cast<uint32_t>(claims.size()), &index, nullptr);
         Pair &first = At(0);
         first.Expect(status, refused == kNobody ? MBR_OK : MBR_OVER_BUDGET, "grant_all");
-        int wanted = refused == kNobody ? -1 : seen - 1 - refused;
+        int wanted = refused == kNobody ? -1 : (refused + seen - turn) % seen;
         first.Expect(index, static_cast<uint32_t>(wanted), "grant_all's index");
         GiveBack(step, refused);
         return seen != 0;
@@ -151,7 +152,7 @@ class Dice
             {Do::kExhausted, 1}, {Do::kSample, 2}, {Do::kSampleIfDue, 1}, {Do::kClock, 5},
             {Do::kManners, 6}, {Do::kSubmit, 20}, {Do::kPoll, 5}, {Do::kClaim, 10},
             {Do::kCancel, 3}, {Do::kDestroyTicket, 12}, {Do::kRetire, 1}, {Do::kPollAll, 6},
-            {Do::kDeliver, 2}, {Do::kAdmit, 3}, {Do::kGrow, 4}, {Do::kShrink, 2}, {Do::kLeave, 2},
+            {Do::kDeliver, 2}, {Do::kAdmit, 5}, {Do::kGrow, 8}, {Do::kShrink, 2}, {Do::kLeave, 2},
             {Do::kCollect, 4}, {Do::kPressCaches, 3}, {Do::kGrantAll, 1}};
         uint64_t all = 0;
         for (const Weight &one : weights)
@@ -265,15 +266,23 @@ class Dice
         case Do::kAdmit:
         case Do::kGrow:
         case Do::kShrink:
-            step.a = model.admission_holder == kNobody ? step.a : model.admission_holder;
-            [[fallthrough]];
         case Do::kLeave:
-            step.name = Int(kMembers);
-            step.bytes = Amount(model, model.Room());
+            FillMember(step, model);
             break;
         default:
             step.bytes = Amount(model, h.Unmarked());
         }
+    }
+
+    void FillMember(Step &step, const Model &model)
+    {
+        step.a = model.admission_holder == kNobody ? step.a : model.admission_holder;
+        step.name = Int(kMembers);
+        auto found = model.members.find(step.name);
+        bool is_in = found != model.members.end();
+        uint64_t has = is_in ? found->second.has : 0;
+        uint64_t lacks = is_in ? found->second.most - has : model.limit / 2;
+        step.bytes = Amount(model, step.what == Do::kShrink ? has : lacks);
     }
 
     std::mt19937_64 random_;
