@@ -25,6 +25,20 @@ mbr_status mbr_sequence_read(
     return MBR_OK;
 }
 
+mbr_status mbr_kv_need_bytes(mbr_kv *kv, uint64_t tokens, uint64_t *bytes, mbr_error *error)
+{
+    *bytes = 0;
+    if (kv->mode != MBR_KV_GROWING)
+        return mbr_fail(error, MBR_UNSUPPORTED,
+            "an eager cache takes whole allocations; its need is known for growing ones alone");
+    if (tokens > kv->max_tokens)
+        return mbr_fail(error, MBR_OUT_OF_RANGE, "%lu tokens; a sequence has at most %lu", tokens,
+            kv->max_tokens);
+    for (uint32_t i = 0; i < kv->group_count; i++)
+        *bytes += mbr_commit_bytes(&kv->groups[i].extents, (mbr_token_range){0, tokens});
+    return MBR_OK;
+}
+
 static mbr_status check_index(const char *what, uint64_t index, uint64_t count, mbr_error *error)
 {
     if (index < count)

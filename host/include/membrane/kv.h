@@ -69,6 +69,13 @@ typedef struct mbr_kv_figures {
 
 MBR_API mbr_status mbr_kv_read(mbr_kv *kv, mbr_kv_figures *figures, mbr_error *error);
 
+/* The most private bytes that a sequence commits on its way to `tokens`: what to tell an admission
+ * before it is created, and how far its member grows with it. Neither a shared prefix nor what
+ * sliding layers give back is taken off. MBR_OUT_OF_RANGE past max_tokens; MBR_UNSUPPORTED
+ * in the eager ways. */
+MBR_API mbr_status mbr_kv_need_bytes(
+    mbr_kv *kv, uint64_t tokens, uint64_t *bytes, mbr_error *error);
+
 /* All that a kernel needs to find an element of one group, in every layout by one formula:
  *   address + (token / window_tokens) * window_bytes + (token % window_tokens) * token_bytes
  *           + layer * layer_bytes + plane * plane_bytes + head * head_bytes

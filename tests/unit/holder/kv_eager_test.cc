@@ -29,6 +29,9 @@ TEST_P(Eager, Whole_TakesTheMaximumAtOnceAndNeverMoves)
     EXPECT_EQ(300u, before.capacity_tokens);
     EXPECT_EQ(before.committed_bytes, world.paid(world.holder).charged_bytes);
     EXPECT_LE(world.read().max_sequence_bytes, before.committed_bytes);
+    uint64_t need = 1;
+    EXPECT_EQ(MBR_UNSUPPORTED, mbr_kv_need_bytes(world.kv, 10, &need, &world.error));
+    EXPECT_EQ(0u, need);
     EXPECT_EQ(0u, world.read().reserved_bytes);
     uint64_t address, again;
     ASSERT_EQ(MBR_OK, mbr_sequence_locate(one.sequence, 1, 0, 1, 1, 9, &address, nullptr));

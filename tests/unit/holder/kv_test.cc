@@ -88,6 +88,12 @@ TEST_P(KvShapes, Append_TokenByToken_CommitsExactlyTheArithmeticAndNeverMoves)
         ASSERT_LE(figures.tokens, figures.capacity_tokens);
         ASSERT_EQ(world.committed_by_arithmetic(one), figures.committed_bytes)
             << one.ids.size() << " tokens";
+        uint64_t need;
+        ASSERT_EQ(MBR_OK, mbr_kv_need_bytes(world.kv, one.ids.size(), &need, nullptr));
+        ASSERT_LE(figures.committed_bytes, need);
+        if (GetParam().geometry != kSliding) {
+            ASSERT_EQ(figures.committed_bytes, need) << one.ids.size() << " tokens";
+        }
     }
     ASSERT_EQ(MBR_OK, mbr_sequence_strides(one.sequence, 0, &strides, &world.error));
     EXPECT_EQ(address, strides.address);
@@ -95,6 +101,10 @@ TEST_P(KvShapes, Append_TokenByToken_CommitsExactlyTheArithmeticAndNeverMoves)
     world.settle();
     EXPECT_EQ(world.read(one).committed_bytes, world.paid(world.holder).charged_bytes);
     EXPECT_EQ(MBR_OUT_OF_RANGE, world.append(&one, 1));
+    uint64_t past = 1;
+    EXPECT_EQ(MBR_OUT_OF_RANGE,
+        mbr_kv_need_bytes(world.kv, GetParam().max_tokens + 1, &past, &world.error));
+    EXPECT_EQ(0u, past);
     EXPECT_EQ(MBR_OUT_OF_RANGE, mbr_sequence_append(one.sequence, UINT64_MAX, nullptr, nullptr));
     EXPECT_EQ(GetParam().max_tokens, world.read(one).tokens);
     ASSERT_EQ(MBR_OK, world.destroy(&one));
