@@ -1,7 +1,8 @@
 """`membrane replay` as a user runs it, over the real host plugin.
 
 With no argument: small traces of every format, the report, bad input. With `long`: the first 2,000 requests of
-the public conversation trace, if MEMBRANE_TRACES names its folder. With `small`: 200 of them under 256 MiB."""
+the public conversation trace, if MEMBRANE_TRACES names its folder. With `small`: 200 of them under 256 MiB.
+With `tenants`: several under one budget; with `azure`: two public traces."""
 
 import json
 import os
@@ -216,6 +217,111 @@ class Report(unittest.TestCase):
             self.assertIn("/a??[31m??.csv (vidur), plugin", answer.stdout.splitlines()[0])
 
 
+class Tenants(unittest.TestCase):
+    """Two tenants whose busy times differ: what one leaves is the other's until it wants it back."""
+
+    HEAD = "arrived_at,num_prefill_tokens,num_decode_tokens\n"
+    QUARTER = "layers=2,heads=2,dim=64,bytes=2,planes=2"
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        # 'long' always has more to do than its share holds, 'short' comes all at once, in the middle.
+        self.long = write(self.folder.name, "long.csv",
+                          self.HEAD + "".join(f"{i / 8},1000,200\n" for i in range(160)))
+        self.short = write(self.folder.name, "short.csv", self.HEAD + "0,100,5\n"
+                           + "".join(f"{10 + i / 100},1500,30\n" for i in range(40)))
+
+    def pair(self, more=""):
+        return ["--tenant", f"long={self.long},model={SMALL}{more}", "--tenant",
+                f"short={self.short},model={SMALL}"]
+
+    def check_end(self, report, budget):
+        for arm in report["arms"]:
+            self.assertEqual(set(arm["final"].values()), {0}, arm["arm"])
+            self.assertEqual(arm["audit"], "clean")
+            self.assertLessEqual(arm["peak_owned_bytes"], budget)
+            self.assertGreater(arm["contents"]["verified_granules"], arm["contents"]["written_granules"] // 2)
+            for line in arm["tenants"]:
+                requests = line["requests"]
+                self.assertEqual(requests["served"] + requests["refused"], requests["total"], arm["arm"])
+                if arm["arm"] == "static":
+                    self.assertLessEqual(line["bytes"]["peak"], line["bytes"]["share"])
+                    self.assertEqual((line["bytes"]["borrowed"], line["bytes"]["given"]), (0, 0))
+
+    def test_a_lent_share_serves_more_and_comes_back(self):
+        budget = 128 << 20
+        report = replay(self, *self.pair(), "--budget", str(budget))
+        self.check_end(report, budget)
+        elastic, static = report["arms"]
+        self.assertEqual((elastic["arm"], static["arm"]), ("elastic", "static"))
+        long, short = elastic["tenants"]
+        self.assertGreater(long["bytes"]["borrowed"], budget // 4)
+        self.assertGreater(long["bytes"]["given"], budget // 8)  # 'short' has taken its share back
+        self.assertGreater(long["requests"]["preempted"], 0)
+        self.assertEqual(short["requests"]["preempted"], 0)  # nobody presses what it does not borrow
+        self.assertGreater(short["bytes"]["peak"], budget // 4)
+        self.assertGreater(elastic["completed_tokens"], static["completed_tokens"] * 6 // 5)
+        self.assertGreaterEqual(short["completed_tokens"], static["tenants"][1]["completed_tokens"])
+        self.assertLess(long["wait_ns"]["p99"], static["tenants"][0]["wait_ns"]["p99"])
+        against = report["elastic_against_static"]
+        self.assertAlmostEqual(against["completed_tokens"],
+                               elastic["completed_tokens"] / static["completed_tokens"], 6)
+        self.assertEqual(against["worse_tenant_name"], "short")
+
+    def test_budget_as_a_part_of_the_peaks_and_prefixes_under_pressure(self):
+        tenants = ["--tenant", f"a={SAMPLE},model={SMALL},share=60", "--tenant",
+                   f"b={SAMPLE},model={self.QUARTER}"]
+        report = replay(self, *tenants, "--budget", "30%", "--max-requests", "150")
+        first, second = report["tenants"]
+        self.assertEqual((first["share_percent"], second["share_percent"]), (60, 40))
+        peaks = first["alone_peak_bytes"] + second["alone_peak_bytes"]
+        self.assertAlmostEqual(report["budget_bytes"] / peaks, 0.3, 3)
+        self.check_end(report, report["budget_bytes"])
+        elastic, static = report["arms"]
+        self.assertGreater(elastic["tenants"][0]["prefix"]["attached_requests"], 30)
+        self.assertGreater(elastic["tenants"][0]["prefix"]["evicted"], 0)
+        self.assertGreaterEqual(elastic["completed_tokens"], static["completed_tokens"])
+
+    def test_same_seed_same_service(self):
+        first, second = (replay(self, *self.pair(), "--budget", "128MiB", "--arms", "elastic") for _ in range(2))
+        for one, other in zip(first["arms"][0]["tenants"], second["arms"][0]["tenants"]):
+            for key in ("requests", "completed_tokens", "wait_ns"):
+                self.assertEqual(one[key], other[key], key)
+
+    def test_one_arm(self):
+        for arm in ("elastic", "static"):
+            report = replay(self, *self.pair(",share=70"), "--budget", "128MiB", "--arms", arm)
+            self.check_end(report, 128 << 20)
+            self.assertEqual([line["arm"] for line in report["arms"]], [arm])
+            self.assertIsNone(report["elastic_against_static"])
+
+    def test_what_only_lent_bytes_can_serve(self):
+        big = write(self.folder.name, "big.csv", self.HEAD + "0,20000,50\n1,100,20\n")
+        report = replay(self, "--tenant", f"big={big},model={SMALL}", "--tenant",
+                        f"short={self.short},model={SMALL}", "--budget", "128MiB")
+        self.check_end(report, 128 << 20)
+        elastic, static = (arm["tenants"][0] for arm in report["arms"])
+        self.assertEqual((elastic["requests"]["served"], static["requests"]["served"]), (2, 1))
+        self.assertIn("line 2", static["first_refusal"])
+
+    def test_human_report_and_plot(self):
+        path = os.path.join(self.folder.name, "tenants.svg")
+        answer = run(*self.pair(), "--plugin", PLUGIN, "--trust", "--budget", "128MiB", "--plot", path)
+        self.assertEqual((answer.returncode, answer.stderr), (0, ""))
+        for word in ("elastic: ", "static: ", "given back", "tokens done", "the worse tenant, short", "audit clean"):
+            self.assertIn(word, answer.stdout)
+        with open(path) as file:
+            picture = file.read()
+        for title in ("long, elastic", "short, static", "budget"):
+            self.assertIn(title, picture)
+
+    def test_every_layout(self):
+        for layout in ("head-major", "token-major"):
+            report = replay(self, *self.pair(), "--budget", "256MiB", "--layout", layout, "--max-requests", "40")
+            self.check_end(report, 256 << 20)
+
+
 class BadInput(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -265,6 +371,33 @@ class BadInput(unittest.TestCase):
         self.with_trace(os.urandom(10 << 20), 1, ["t.csv"])
         self.refused(1, ["nosuch.csv"], os.path.join(self.folder.name, "nosuch.csv"))
         self.refused(1, [self.folder.name], self.folder.name)
+
+    def test_tenants(self):
+        one, two = f"one={SAMPLE}", f"two={SAMPLE}"
+        pair = ["--tenant", one, "--tenant", two]
+        budget = ["--budget", "1GiB"]
+        for words, *arguments in (
+                (["unknown key 'speed'", "model and share"], "--tenant", one + ",speed=3"),
+                (["NAME=TRACE"], "--tenant", SAMPLE), (["NAME=TRACE"], "--tenant", "one="),
+                (["NAME=TRACE"], "--tenant", "="), (["no trace"], "--tenant", "one=,share=3"),
+                (["two tenants", "'one'"], "--tenant", one, "--tenant", one),
+                (["110 %", "at most 100"], "--tenant", one + ",share=60", "--tenant", two + ",share=50",
+                 *budget),
+                (["nothing for 'two'"], "--tenant", one + ",share=100", "--tenant", two, *budget),
+                (["share", "'0'"], "--tenant", one + ",share=0"), (["share", "'x'"], "--tenant", one + ",share=x"),
+                (["one --tenant"], "--tenant", one, *budget), (["needs a budget"], *pair),
+                (["beside --tenant"], SAMPLE, *pair, *budget), (["--eager"], *pair, *budget, "--eager", "whole"),
+                (["--shared"], *pair, *budget, "--shared", "pool"),
+                (["--budget", "peaks"], SAMPLE, "--budget", "60%"), (["--budget", "'0'"], *pair, "--budget", "0%"),
+                (["--budget", "''"], *pair, "--budget", "%"), (["--arms", "'both'"], *pair, *budget, "--arms", "both"),
+                (["one more than 7"], *(f"--tenant=t{i}={SAMPLE}" for i in range(8))),
+                (["no-such-model"], *pair, *budget, "--model", "no-such-model", "--plugin", PLUGIN, "--trust"),
+                (["heads"], "--tenant", one + ",model=layers=2,heads=0,dim=4,bytes=2,planes=2,share=50", *pair[2:],
+                 *budget, "--plugin", PLUGIN, "--trust")):
+            self.refused(2, words, *arguments)
+        own = ["--plugin", PLUGIN, "--trust", "--model", SMALL]
+        self.refused(1, ["nosuch.csv", "tenant 'one'"], "--tenant", "one=/nosuch.csv", *pair[2:], *budget, *own)
+        self.refused(1, ["tenant 'one'", "smallest request", "larger --budget"], *pair, "--budget", "300KB", *own)
 
     def test_geometries(self):
         for model, words in (("layers=8,heads=0,dim=64,bytes=2,planes=2", ["heads", "0"]),
@@ -384,8 +517,29 @@ class Conversation(unittest.TestCase):
         self.check(report, 256 << 20, 200)
 
 
+class Azure(unittest.TestCase):
+    """Two public traces under one budget; never part of the project."""
+
+    def test_two_tenants(self):
+        folder = os.environ.get("MEMBRANE_TRACES", "")
+        paths = [os.path.join(folder, f"azure_2023_{name}.csv") for name in ("conv", "code")]
+        if not all(os.path.exists(path) for path in paths):
+            self.skipTest("the public traces are not here; MEMBRANE_TRACES would name their folder")
+        report = replay(self, "--tenant", f"chat={paths[0]},model=layers=4,heads=4,dim=64,bytes=2,planes=2", "--tenant",
+                        f"code={paths[1]},model=layers=1,heads=1,dim=64,bytes=2,planes=2", "--budget", "60%",
+                        "--max-requests", "1500")
+        for arm in report["arms"]:
+            self.assertEqual(set(arm["final"].values()), {0}, arm["arm"])
+            self.assertEqual(arm["audit"], "clean")
+            for line in arm["tenants"]:
+                self.assertEqual(line["requests"]["served"], 1500, arm["arm"])
+        elastic, static = (arm["completed_tokens"] for arm in report["arms"])
+        self.assertGreaterEqual(elastic, static)
+        self.assertGreaterEqual(report["elastic_against_static"]["worse_tenant"], 0.9)
+
+
 if __name__ == "__main__":
     which = sys.argv[1] if len(sys.argv) > 1 else ""
     names = {"long": ["Conversation.test_long"], "small": ["Conversation.test_small"],
-             "bad": ["BadInput"], "limits": ["Limits"]}.get(which, ["Report"])
+             "bad": ["BadInput"], "limits": ["Limits"], "tenants": ["Tenants"], "azure": ["Azure"]}.get(which, ["Report"])
     unittest.main(argv=[sys.argv[0], *names], verbosity=2)

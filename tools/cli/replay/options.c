@@ -1,6 +1,6 @@
 /* The options of `membrane replay`, and the command from reading the trace to printing the report.
  */
-#include "tools/cli/replay/replay.h"
+#include "tools/cli/replay/tenants.h"
 
 #include "tools/cli/args.h"
 
@@ -11,10 +11,10 @@
 #include <string.h>
 
 #define RATE_LIMIT 100000000
-#define EXIT_INTERRUPTED 130
 #define DECODE_RATE_DEFAULT 30
 #define PREFILL_RATE_DEFAULT 8000
 #define CHECKPOINTS_DEFAULT 10
+#define BUDGET_PERCENT_LIMIT 1000
 
 enum {
     KEY_PLUGIN = 0x100,
@@ -37,6 +37,8 @@ enum {
     KEY_DECODE_RATE,
     KEY_PREFILL_RATE,
     KEY_CHECKPOINTS,
+    KEY_TENANT,
+    KEY_ARMS,
 };
 
 static const struct argp_option option_table[] = {
@@ -45,7 +47,17 @@ static const struct argp_option option_table[] = {
         "A known model, or layers=N,heads=N,dim=N,bytes=N,planes=N (default qwen2.5-0.5b)", 0},
     {"layout", KEY_LAYOUT, "LAYOUT", 0,
         "head-major, seq-major, token-major or window-major (default)", 0},
-    {"budget", KEY_BUDGET, "BYTES", 0, "The limit (default: the free memory as measured)", 0},
+    {"budget", KEY_BUDGET, "BYTES|PERCENT%", 0,
+        "The limit (default: the free memory as measured); PERCENT% of the sum of the tenants' own "
+        "peaks, which a run of each alone measures first",
+        0},
+    {"tenant", KEY_TENANT, "NAME=TRACE[,model=MODEL][,share=PERCENT]", 0,
+        "Instead of TRACE, once for each of several tenants under one budget. A share is a part of "
+        "the budget (default: an even part of what the others leave)",
+        0},
+    {"arms", KEY_ARMS, "elastic,static", 0,
+        "With --tenant: shares that lend and take back, hard shares, or both to compare (default)",
+        0},
     {"shared", KEY_SHARED, "NAME", 0,
         "Divide the limit with other processes through the shared ledger NAME", 0},
     {"shared-folder", KEY_SHARED_FOLDER, "PATH", 0, "Where the ledger is (default /dev/shm)", 0},
@@ -142,6 +154,35 @@ static error_t parse_number(
     return ARGP_ERR_UNKNOWN;
 }
 
+static error_t parse_budget(const struct argp_state *state, char *text, mbr_replay_options *options)
+{
+    size_t length = strlen(text);
+    options->budget_percent = 0;
+    if (length == 0 || text[length - 1] != '%')
+        return mbr_args_size_option(state, "--budget", text, 1, &options->budget_bytes);
+    text[length - 1] = '\0';
+    return mbr_args_count_option(
+        state, "--budget", text, 1, BUDGET_PERCENT_LIMIT, &options->budget_percent);
+}
+
+static error_t parse_arms(const struct argp_state *state, char *text, mbr_replay_options *options)
+{
+    static const char *const names[] = {"elastic", "static"};
+    options->arms[MBR_REPLAY_ELASTIC] = options->arms[MBR_REPLAY_STATIC] = false;
+    for (char *next = text; next != NULL;) {
+        char *name = next;
+        uint64_t index;
+        next = strchr(name, ',');
+        if (next != NULL)
+            *next++ = '\0';
+        error_t error = mbr_args_choice_option(state, "--arms", name, names, 2, &index);
+        if (error != 0)
+            return error;
+        options->arms[MBR_REPLAY_ELASTIC + index] = true;
+    }
+    return 0;
+}
+
 static error_t parse(int key, char *text, struct argp_state *state)
 {
     mbr_replay_options *options = state->input;
@@ -165,7 +206,11 @@ static error_t parse(int key, char *text, struct argp_state *state)
         options->shared_folder = text;
         return 0;
     case KEY_BUDGET:
-        return mbr_args_size_option(state, "--budget", text, 1, &options->budget_bytes);
+        return parse_budget(state, text, options);
+    case KEY_TENANT:
+        return mbr_replay_parse_tenant(state, text, options);
+    case KEY_ARMS:
+        return parse_arms(state, text, options);
     case KEY_EXTENT:
         return mbr_args_size_option(state, "--extent", text, 1, &options->extent_bytes);
     case KEY_SPEED:
@@ -182,9 +227,9 @@ static error_t parse(int key, char *text, struct argp_state *state)
         options->trace_path = text;
         return 0;
     case ARGP_KEY_END:
-        if (options->trace_path == NULL)
+        if (options->trace_path == NULL && options->tenant_count == 0)
             return mbr_args_bad(state, "no trace; membrane replay TRACE [OPTION...]");
-        return 0;
+        return mbr_replay_check_tenants(state, options);
     default:
         return parse_number(key, text, state, options);
     }
@@ -197,13 +242,28 @@ static void interrupt(int signal_number)
 }
 
 /* What whoever started us ignores (nohup, a shell's background) stays ignored. */
-static void catch_interrupt(void)
+void mbr_replay_catch_interrupt(void)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     struct sigaction action = {.sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND}, before;
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
         if (sigaction(signals[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
             sigaction(signals[i], &action, NULL);
+}
+
+int mbr_replay_judge_end(const mbr_replay_report *report)
+{
+    if (strcmp(report->audit, "clean") != 0)
+        return mbr_args_refuse(MBR_REPLAY_NAME, "the audit: %s", report->audit);
+    uint64_t left = report->final_charged + report->final_mapped + report->final_owned +
+        report->final_reservations;
+    if (left == 0)
+        return MBR_EXIT_OK;
+    return mbr_args_refuse(MBR_REPLAY_NAME,
+        "not everything was given back: %llu bytes charged, %llu mapped, %llu owned, "
+        "%llu reservations",
+        (unsigned long long)report->final_charged, (unsigned long long)report->final_mapped,
+        (unsigned long long)report->final_owned, (unsigned long long)report->final_reservations);
 }
 
 static int print_report(
@@ -218,18 +278,8 @@ static int print_report(
     }
     if (options->plot_path != NULL && !mbr_replay_plot(options, report, text))
         return mbr_args_refuse(MBR_REPLAY_NAME, "%s", text);
-    if (strcmp(report->audit, "clean") != 0)
-        return mbr_args_refuse(MBR_REPLAY_NAME, "the audit: %s", report->audit);
-    uint64_t left = report->final_charged + report->final_mapped + report->final_owned +
-        report->final_reservations;
-    if (left != 0)
-        return mbr_args_refuse(MBR_REPLAY_NAME,
-            "not everything was given back: %llu bytes charged, %llu mapped, %llu owned, "
-            "%llu reservations",
-            (unsigned long long)report->final_charged, (unsigned long long)report->final_mapped,
-            (unsigned long long)report->final_owned,
-            (unsigned long long)report->final_reservations);
-    return report->interrupted ? EXIT_INTERRUPTED : MBR_EXIT_OK;
+    int code = mbr_replay_judge_end(report);
+    return code == MBR_EXIT_OK && report->interrupted ? MBR_REPLAY_EXIT_INTERRUPTED : code;
 }
 
 /* Before the run, which may take minutes. */
@@ -250,9 +300,6 @@ static int check_plot(const mbr_replay_options *options)
 
 static int replay(const mbr_replay_options *options)
 {
-    int code = check_plot(options);
-    if (code != MBR_EXIT_OK)
-        return code;
     mbr_trace *trace;
     mbr_trace_error trace_error;
     mbr_trace_options trace_options = {.path = options->trace_path,
@@ -260,10 +307,11 @@ static int replay(const mbr_replay_options *options)
         .max_requests = options->max_requests};
     if (mbr_trace_load(&trace_options, &trace, &trace_error) != MBR_TRACE_OK)
         return mbr_args_refuse(MBR_REPLAY_NAME, "%s", trace_error.text);
-    catch_interrupt();
+    mbr_replay_catch_interrupt();
+    mbr_replay_load load = {"replay", options->model, trace, MBR_NO_ALLOWANCE};
     mbr_replay_report report;
     char text[MBR_REPLAY_TEXT_BYTES];
-    code = mbr_replay_run(options, trace, &report, text);
+    int code = mbr_replay_run(options, MBR_REPLAY_ALONE, &load, 1, &report, text);
     if (code == MBR_EXIT_USAGE)
         mbr_args_fail(MBR_REPLAY_NAME, "%s", text);
     else if (code == MBR_EXIT_REFUSED)
@@ -278,8 +326,9 @@ static int replay(const mbr_replay_options *options)
 int mbr_cli_replay(int argc, char **argv)
 {
     static const struct argp argp = {option_table, parse, "TRACE",
-        "Serves a request trace with real memory under a budget, in simulated time.", NULL, NULL,
-        NULL};
+        "Serves a request trace, or those of several tenants, with real memory under a budget, in "
+        "simulated time.",
+        NULL, NULL, NULL};
     mbr_replay_options options = {.plugin = "host",
         .model = "qwen2.5-0.5b",
         .layout = "window-major",
@@ -290,9 +339,13 @@ int mbr_cli_replay(int argc, char **argv)
         .prefill_rate = PREFILL_RATE_DEFAULT,
         .checkpoint_count = CHECKPOINTS_DEFAULT,
         .eager = MBR_KV_GROWING,
+        .arms = {[MBR_REPLAY_ELASTIC] = true, [MBR_REPLAY_STATIC] = true},
         .prefix_declared = true};
     int code;
     if (!mbr_args_run(MBR_REPLAY_NAME, &argp, argc, argv, &options, &code))
         return code;
-    return replay(&options);
+    code = check_plot(&options);
+    if (code != MBR_EXIT_OK)
+        return code;
+    return options.tenant_count == 0 ? replay(&options) : mbr_replay_run_tenants(&options);
 }

@@ -1,5 +1,5 @@
-/* `membrane replay`: a request trace served by real memory through the host library, in simulated
- * time.
+/* `membrane replay`: request traces served by real memory through the host library, in simulated
+ * time: one trace, or those of several tenants under one budget.
  *
  * The service model (docs/replay.md): one step is 1 / decode_rate seconds. A request that is
  * admitted computes its prompt for prompt / prefill_rate seconds, then appends one token a step
@@ -18,11 +18,27 @@
 #include <stdbool.h>
 
 #define MBR_REPLAY_NAME "membrane replay"
+#define MBR_REPLAY_EXIT_INTERRUPTED 130
 #define MBR_REPLAY_STREAM_COUNT 2
 #define MBR_REPLAY_TEXT_BYTES 512
 #define MBR_REPLAY_CHECKPOINT_LIMIT_COUNT 1000
-#define MBR_REPLAY_SHOWN_BYTES 4096         /* of a path or a model in the report */
-#define MBR_REPLAY_POINT_LIMIT_COUNT 200000 /* of each series of the plot */
+#define MBR_REPLAY_SHOWN_BYTES 4096        /* of a path or a model in the report */
+#define MBR_REPLAY_POINT_LIMIT_COUNT 65536 /* of each series of the plot, an even number */
+#define MBR_REPLAY_TENANT_LIMIT_COUNT 7    /* two series of the plot for each, and the limit */
+
+/* How the tenants of a run share its budget. */
+typedef enum mbr_replay_way {
+    MBR_REPLAY_ALONE = 0, /* one tenant, bounded by the budget alone */
+    MBR_REPLAY_ELASTIC,   /* each lends what it does not use of its share, and gets it back */
+    MBR_REPLAY_STATIC,    /* each has its share and no more */
+    MBR_REPLAY_WAY_COUNT
+} mbr_replay_way;
+
+/* As `--tenant` says it. */
+typedef struct mbr_replay_tenant_options {
+    const char *name, *trace_path, *model;
+    uint64_t share_percent; /* of the budget; 0: an even part of what the others leave */
+} mbr_replay_tenant_options;
 
 typedef struct mbr_replay_options {
     const char *trace_path;
@@ -33,9 +49,13 @@ typedef struct mbr_replay_options {
     const char *shared;        /* a ledger's name; NULL: none */
     const char *shared_folder; /* NULL: the default one */
     uint64_t budget_bytes;     /* UINT64_MAX: what is measured */
-    uint64_t extent_bytes;     /* 0: by offset */
-    uint64_t max_tokens;       /* 0: the longest request of the trace */
-    uint64_t max_requests;     /* 0: all */
+    uint64_t budget_percent;   /* of the sum of the tenants' peaks; 0: budget_bytes counts */
+    mbr_replay_tenant_options tenants[MBR_REPLAY_TENANT_LIMIT_COUNT];
+    uint32_t tenant_count; /* 0: the one trace */
+    bool arms[MBR_REPLAY_WAY_COUNT];
+    uint64_t extent_bytes; /* 0: by offset */
+    uint64_t max_tokens;   /* 0: the longest request of the trace */
+    uint64_t max_requests; /* 0: all */
     uint64_t seed;
     uint64_t decode_rate;  /* tokens a second of one sequence */
     uint64_t prefill_rate; /* tokens a second */
@@ -55,38 +75,66 @@ typedef struct mbr_replay_series {
     uint64_t last;
     mbr_plot_point *points;
     uint64_t point_count;
+    uint64_t change_count, keep_every; /* so many changes make one point; it doubles when full */
 } mbr_replay_series;
 
-typedef struct mbr_replay_report {
+/* What one tenant brings into a run. */
+typedef struct mbr_replay_load {
+    const char *name, *model;
+    const mbr_trace *trace;
+    uint64_t share_bytes; /* MBR_NO_ALLOWANCE: none */
+} mbr_replay_load;
+
+/* What became of one tenant's trace. */
+typedef struct mbr_replay_tenant_report {
     uint64_t total, served, waited, refused, preempted;
-    mbr_replay_series live, mapped, owned;
+    uint64_t completed_tokens; /* output of requests that were done within the traces' time */
+    mbr_quantiles wait_ns;     /* simulated, from the arrival to the stay that was completed */
+    mbr_replay_series live, owned;
+    uint64_t share_bytes, borrowed_peak_bytes, given_bytes;
+    uint64_t peak_bytes; /* of its own sequences and prefixes, without what is cached */
+    uint64_t prefix_requests, prefix_tokens, prefix_bytes; /* attached */
+    uint64_t created_prefixes, evicted_prefixes;
+    uint64_t token_bytes, max_tokens, largest_extent_bytes;
+    char refusal[MBR_REPLAY_TEXT_BYTES]; /* why the first one was refused for good */
+    char note[MBR_REPLAY_TEXT_BYTES];    /* what the reader should know */
+    mbr_replay_stay *stays;
+    uint64_t stay_count, stay_capacity;
+} mbr_replay_tenant_report;
+
+typedef struct mbr_replay_report {
+    mbr_replay_tenant_report tenants[MBR_REPLAY_TENANT_LIMIT_COUNT];
+    uint32_t tenant_count;
+    mbr_replay_series mapped, owned; /* of all, with what is cached */
     double simulated_seconds, wall_seconds, call_seconds;
     uint64_t ledger_calls, quiet_appends; /* inside what is committed: no call below */
     uint64_t plugin_calls;                /* slots of the mechanism */
     mbr_quantiles growth_ns;
-    uint64_t prefix_requests, prefix_tokens, prefix_bytes; /* attached */
-    uint64_t committed_bytes, created_prefixes, evicted_prefixes;
     uint64_t touched_count, verified_count;
-    uint64_t oracle_points, oracle_difference_bytes, largest_extent_bytes;
+    uint64_t oracle_points, oracle_difference_bytes;
     bool oracle_known; /* the plugin's memory can be asked of the system */
-    uint64_t limit_bytes, token_bytes, max_tokens, granule_bytes;
+    uint64_t limit_bytes, granule_bytes;
     uint64_t max_prealloc_bytes, grow_and_copy_bytes, paged16_bytes; /* computed peaks */
     uint64_t final_charged, final_mapped, final_owned, final_reservations;
     char audit[MBR_REPLAY_TEXT_BYTES];
-    char refusal[MBR_REPLAY_TEXT_BYTES]; /* why the first one was refused for good */
-    char note[MBR_REPLAY_TEXT_BYTES];    /* what the reader should know */
     bool interrupted;
-    mbr_replay_stay *stays;
-    uint64_t stay_count, stay_capacity;
 } mbr_replay_report;
 
 /* Set by a signal handler: the run stops at the next step, cleanly. */
 extern volatile sig_atomic_t mbr_replay_interrupted;
 
-/* Runs the whole replay. On failure *text is one line: what, where, what would work. */
-int mbr_replay_run(const mbr_replay_options *options, const mbr_trace *trace,
-    mbr_replay_report *report, char text[MBR_REPLAY_TEXT_BYTES]);
+/* From now on. What whoever started us ignores stays ignored. */
+void mbr_replay_catch_interrupt(void);
+
+/* Runs `count` tenants, at least 1, one way. On failure *text is one line: what, where, what would
+ * work. */
+int mbr_replay_run(const mbr_replay_options *options, mbr_replay_way way,
+    const mbr_replay_load *loads, uint32_t count, mbr_replay_report *report,
+    char text[MBR_REPLAY_TEXT_BYTES]);
 void mbr_replay_report_finish(mbr_replay_report *report);
+
+/* MBR_EXIT_OK if the audit is clean and everything was given back; else it has said what is not. */
+int mbr_replay_judge_end(const mbr_replay_report *report);
 
 /* The report as text, as one JSON object, as a picture. */
 void mbr_replay_print_human(

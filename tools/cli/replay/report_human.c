@@ -1,6 +1,6 @@
 /* The report as text for people, and the picture. */
 #include "tools/cli/args.h"
-#include "tools/cli/replay/replay.h"
+#include "tools/cli/replay/report.h"
 #include "tools/cli/text.h"
 
 #include <stdio.h>
@@ -25,7 +25,7 @@ static void print_series(
         size(middle, mean(report, series)));
 }
 
-static void print_requests(const mbr_replay_report *report)
+static void print_requests(const mbr_replay_tenant_report *report)
 {
     printf("requests   %llu in all: %llu served, %llu waited, %llu refused, %llu preempted\n",
         (unsigned long long)report->total, (unsigned long long)report->served,
@@ -47,10 +47,11 @@ static void print_requests(const mbr_replay_report *report)
 static void print_bytes(const mbr_replay_report *report)
 {
     char limit[SIZE_BYTES];
-    double live = mean(report, &report->live);
+    const mbr_replay_series *live_series = &report->tenants[0].live;
+    double live = mean(report, live_series);
     printf("\nbytes (measured)   peak         mean   limit %s\n",
         size(limit, (double)report->limit_bytes));
-    print_series("live", report, &report->live);
+    print_series("live", report, live_series);
     print_series("mapped", report, &report->mapped);
     print_series("owned", report, &report->owned);
     if (live > 0)
@@ -82,7 +83,7 @@ static void print_comparison(const mbr_replay_report *report)
     printf("\nthe same trace costs at its peak\n");
     printf("  %-28s %12s  computed: %llu tokens for each running request\n",
         "maximum preallocation", size(text, (double)report->max_prealloc_bytes),
-        (unsigned long long)report->max_tokens);
+        (unsigned long long)report->tenants[0].max_tokens);
     printf("  %-28s %12s  computed: powers of two, old and new during a copy\n", "grow and copy",
         size(text, (double)report->grow_and_copy_bytes));
     printf("  %-28s %12s  computed: no page is shared\n", "pages of 16 tokens",
@@ -90,10 +91,10 @@ static void print_comparison(const mbr_replay_report *report)
     printf("  %-28s %12s  measured\n", "Membrane", size(text, (double)report->owned.peak));
 }
 
-static void print_end(const mbr_replay_report *report)
+void replay_print_end(const mbr_replay_report *report)
 {
     char text[SIZE_BYTES];
-    printf("\ncontents   %llu granules written, %llu read back, all as written\n",
+    printf("contents   %llu granules written, %llu read back, all as written\n",
         (unsigned long long)report->touched_count, (unsigned long long)report->verified_count);
     if (report->oracle_points != 0)
         printf("oracle     at %llu points the books, the plugin%s agree within %s\n",
@@ -119,18 +120,20 @@ void mbr_replay_print_human(
         mbr_trace_format_name(trace->format),
         mbr_text_printable(plugin, sizeof plugin, options->plugin),
         mbr_text_printable(model, sizeof model, options->model),
-        size(token, (double)report->token_bytes), options->layout,
+        size(token, (double)report->tenants[0].token_bytes), options->layout,
         report->interrupted ? ", interrupted" : "");
-    print_requests(report);
+    print_requests(&report->tenants[0]);
     print_bytes(report);
     print_growth(report);
     print_comparison(report);
-    print_end(report);
+    putchar('\n');
+    replay_print_end(report);
 }
 
 bool mbr_replay_plot(const mbr_replay_options *options, const mbr_replay_report *report,
     char text[MBR_REPLAY_TEXT_BYTES])
 {
+    const mbr_replay_series *live = &report->tenants[0].live;
     mbr_plot_point limit[] = {
         {0, report->limit_bytes},
         {(uint64_t)(report->simulated_seconds * 1e9), report->limit_bytes},
@@ -138,7 +141,7 @@ bool mbr_replay_plot(const mbr_replay_options *options, const mbr_replay_report 
     mbr_plot_series series[] = {
         {"owned", report->owned.points, report->owned.point_count},
         {"mapped", report->mapped.points, report->mapped.point_count},
-        {"live", report->live.points, report->live.point_count},
+        {"live", live->points, live->point_count},
         {"limit", limit, 2},
     };
     mbr_plot plot = {options->plot_path, "bytes of KV caches over simulated time", series,

@@ -8,14 +8,28 @@
 
 #define DRAIN_NS UINT64_C(60000000000)
 
+/* Every second point goes when there is no room for more. */
+static void thin_out(mbr_replay_series *series)
+{
+    for (uint64_t i = 0; i < series->point_count / 2; i++)
+        series->points[i] = series->points[2 * i];
+    series->point_count /= 2;
+    series->keep_every *= 2;
+}
+
 static void add_point(const replay_sim *sim, mbr_replay_series *series, uint64_t bytes)
 {
-    if (sim->options->plot_path == NULL || series->point_count == MBR_REPLAY_POINT_LIMIT_COUNT)
+    if (sim->options->plot_path == NULL)
         return;
-    if (series->points == NULL)
+    if (series->points == NULL) {
         series->points = malloc(MBR_REPLAY_POINT_LIMIT_COUNT * sizeof(*series->points));
-    if (series->points != NULL)
-        series->points[series->point_count++] = (mbr_plot_point){sim->now_ns, bytes};
+        series->keep_every = 1;
+    }
+    if (series->points == NULL || series->change_count++ % series->keep_every != 0)
+        return;
+    if (series->point_count == MBR_REPLAY_POINT_LIMIT_COUNT)
+        thin_out(series);
+    series->points[series->point_count++] = (mbr_plot_point){sim->now_ns, bytes};
 }
 
 /* The last value held until now. */
@@ -28,13 +42,24 @@ static void add_sample(const replay_sim *sim, mbr_replay_series *series, uint64_
     series->last = bytes;
 }
 
+static void sample_tenant(const replay_sim *sim, const replay_tenant *tenant)
+{
+    mbr_replay_tenant_report *report = tenant->report;
+    mbr_kv_figures cache = {MBR_SIZED(mbr_kv_figures)};
+    mbr_holder_figures books = {MBR_SIZED(mbr_holder_figures)};
+    mbr_kv_read(tenant->seat->kv, &cache, NULL);
+    mbr_manager_read_holder(sim->world.manager, tenant->seat->holder, &books, NULL);
+    add_sample(sim, &report->live, cache.live_bytes);
+    add_sample(sim, &report->owned, books.charged_bytes);
+    report->borrowed_peak_bytes = mbr_max(report->borrowed_peak_bytes, books.borrowed_bytes);
+}
+
 void replay_sample(replay_sim *sim)
 {
     mbr_authority_figures books = {MBR_SIZED(mbr_authority_figures)};
-    mbr_kv_figures cache = {MBR_SIZED(mbr_kv_figures)};
     mbr_manager_read_authority(sim->world.manager, sim->world.authority, &books, NULL);
-    mbr_kv_read(sim->world.kv, &cache, NULL);
-    add_sample(sim, &sim->report->live, cache.live_bytes);
+    for (uint32_t i = 0; i < sim->tenant_count; i++)
+        sample_tenant(sim, &sim->tenants[i]);
     add_sample(sim, &sim->report->mapped, books.mapped_bytes);
     add_sample(sim, &sim->report->owned, books.charged_bytes);
     sim->report->owned.peak = mbr_max(sim->report->owned.peak, books.peak_charged_bytes);

@@ -13,18 +13,22 @@ typedef struct replay_run {
     uint64_t index;      /* of the request */
     uint64_t start_ns, decode_ns;
     uint64_t tokens, capacity_tokens, end_tokens;
-    bool stalled; /* its next token was refused; tried again after a release */
+    uint64_t member;         /* of the tenant's admission; 0 where there is none */
+    uint64_t promised_bytes; /* that the member has grown to */
+    uint64_t shared_bytes;   /* of a prefix, not its member's */
+    bool stalled;            /* its next token was refused; tried again after a release */
 } replay_run;
 
-typedef struct replay_sim {
-    const mbr_replay_options *options;
+typedef struct replay_sim replay_sim;
+
+/* One model with its trace: a queue, sequences, prefixes, and a holder that pays for them. */
+typedef struct replay_tenant {
+    replay_sim *sim;
     const mbr_trace *trace;
-    mbr_replay_report *report;
-    replay_world world;
+    mbr_replay_tenant_report *report;
+    replay_seat *seat; /* in the world */
     replay_touch touch;
     replay_store *store; /* NULL: prefixes are not shared */
-    mbr_progress progress;
-    uint64_t now_ns, step_ns;
     uint64_t next_arrival;
     uint64_t *waiting; /* ring of request indices, oldest first */
     uint64_t waiting_first, waiting_count;
@@ -32,23 +36,75 @@ typedef struct replay_sim {
     replay_run *runs;
     uint64_t run_count, run_capacity;
     uint64_t done_count;
-    uint64_t release_count; /* rises with each release: what was refused is tried again */
-    uint64_t head_tried;    /* release_count at the last refusal of the head, + 1 */
-    uint64_t last_sample_ns, live_changed_ns;
-    uint64_t next_checkpoint;
-    char *text; /* the first failure */
-} replay_sim;
+    uint64_t head_tried;      /* release_count at the last refusal of the head, + 1 */
+    mbr_ticket_handle ticket; /* 0: none */
+} replay_tenant;
 
-/* admit.c: admission, decode, ends. Each returns false after a failure that ends the run, with the
- * text set. */
-bool replay_admit_waiting(replay_sim *sim);
-bool replay_decode_all(replay_sim *sim);
+struct replay_sim {
+    const mbr_replay_options *options;
+    mbr_replay_way way;
+    mbr_replay_report *report;
+    replay_world world;
+    replay_tenant tenants[MBR_REPLAY_TENANT_LIMIT_COUNT];
+    uint32_t tenant_count;
+    mbr_progress progress;
+    uint64_t now_ns, step_ns;
+    uint64_t span_ns;       /* the last arrival of all: what is completed by then counts */
+    uint64_t total_count;   /* requests of all tenants */
+    uint64_t release_count; /* rises with each release: what was refused is tried again */
+    bool is_stuck;          /* in the last step nobody got on: nobody is let in during the next */
+    uint64_t last_sample_ns;
+    char *text; /* the first failure */
+};
+
+/* Each that returns bool returns false after a failure that ends the run, with the text set. */
+
+/* queue.c: who waits, in order of arrival. */
+void replay_wait_push(replay_tenant *tenant, uint64_t index);
+void replay_wait_push_front(replay_tenant *tenant, uint64_t index);
+void replay_wait_pop(replay_tenant *tenant);
+uint64_t replay_wait_head(const replay_tenant *tenant);
+/* The head can never be served. */
+void replay_refuse_head(replay_tenant *tenant, const char *why);
+/* Counts those as waiting that were not let in. */
+void replay_count_waiting(replay_tenant *tenant);
+
+/* admit.c */
+bool replay_admit_waiting(replay_tenant *tenant);
+
+/* decode.c: one step of all that decode in one tenant. *moves is set if any of them gets on. */
+bool replay_decode(replay_tenant *tenant, bool *moves);
+
+/* end.c */
+bool replay_end_run(replay_tenant *tenant, uint64_t at);
 /* Ends whatever still runs. */
-bool replay_end_all(replay_sim *sim);
-/* Nothing can go on but by taking from the youngest. False: there is nothing to take. */
-bool replay_preempt_youngest(replay_sim *sim);
-void replay_wait_push(replay_sim *sim, uint64_t index);
-void replay_wait_push_front(replay_sim *sim, uint64_t index);
+bool replay_end_all(replay_tenant *tenant);
+/* Takes from the youngest of the tenant, or of all (NULL); it is served again from its start.
+ * *preempted is false if nobody runs. */
+bool replay_preempt_youngest(replay_sim *sim, replay_tenant *tenant, bool *preempted);
+/* All runs of all tenants. */
+uint64_t replay_run_count(const replay_sim *sim);
+
+/* press.c: what is refused asks for bytes, and what a tenant has is asked for. */
+
+/* After a refusal: releases that are under way, then the tenant's cold prefixes, until something
+ * could have changed. False: there is nothing to give. */
+bool replay_make_room(replay_tenant *tenant, bool *drained);
+/* Queued releases are settled first, so that a run does not depend on how fast the workers are. */
+void replay_settle_releases(replay_sim *sim);
+/* Waits for the bytes with a ticket. True: they, or what a ticket asked before, are set aside for
+ * the tenant now. Always false where tenants have no admission. */
+bool replay_wait_for_bytes(replay_tenant *tenant, uint64_t bytes);
+/* True: its ticket was granted, and the bytes are set aside. One that is over in any way ends. */
+bool replay_claim_ticket(replay_tenant *tenant);
+/* What it waited for is there by other ways, or is not wanted any more. */
+void replay_end_ticket(replay_tenant *tenant);
+/* What a ticket brought and no growth took is for all again. */
+void replay_return_aside(replay_tenant *tenant);
+/* What the tenant leases, as a part of its share; 0 where it has none. */
+double replay_share_used(const replay_tenant *tenant);
+/* How others' tickets press the tenant. */
+mbr_pressure_callbacks replay_pressed(replay_tenant *tenant);
 
 /* sample.c */
 void replay_sample(replay_sim *sim);
@@ -56,5 +112,10 @@ void replay_checkpoint(replay_sim *sim);
 
 /* Sets the text once. Always false. */
 bool replay_fail(replay_sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static inline uint64_t replay_wall_ns(void)
+{
+    return mbr_clock_now(&mbr_clock_monotonic);
+}
 
 #endif

@@ -43,14 +43,6 @@ static mbr_status open_plugin(
         world->manager, world->mechanism, &world->mechanism_figures, error);
 }
 
-static mbr_status open_holder(replay_world *world, const char *name, uint32_t role,
-    mbr_holder_handle *holder, mbr_error *error)
-{
-    mbr_holder_request request = {MBR_SIZED(mbr_holder_request), .role = role,
-        .authority = world->authority, .name = name, .allowance_bytes = MBR_NO_ALLOWANCE};
-    return mbr_manager_create_holder(world->manager, &request, holder, error);
-}
-
 static mbr_status open_budget(
     replay_world *world, const mbr_replay_options *options, mbr_error *error)
 {
@@ -59,13 +51,7 @@ static mbr_status open_budget(
         .tier = world->mechanism_figures.tier, .name = "replay",
         .limit_bytes = options->budget_bytes, .margin_bytes = margin, .measured = world->mechanism,
         .shared = options->shared, .shared_folder = options->shared_folder};
-    mbr_status status =
-        mbr_manager_create_authority(world->manager, &request, &world->authority, error);
-    if (status == MBR_OK)
-        status = open_holder(world, "kv", MBR_ROLE_KV, &world->holder, error);
-    if (status == MBR_OK)
-        status = open_holder(world, "prefix", MBR_ROLE_PREFIX, &world->prefix_holder, error);
-    return status;
+    return mbr_manager_create_authority(world->manager, &request, &world->authority, error);
 }
 
 static mbr_status open_ep(replay_world *world, mbr_error *error)
@@ -92,23 +78,15 @@ static mbr_status open_ep(replay_world *world, mbr_error *error)
     return status;
 }
 
-static mbr_status open_cache(
-    replay_world *world, const mbr_replay_options *options, uint64_t max_tokens, mbr_error *error)
+static mbr_status bind(replay_world *world, mbr_error *error)
 {
-    mbr_bind_request bind = {MBR_SIZED(mbr_bind_request), .mechanism = world->mechanism,
+    mbr_bind_request request = {MBR_SIZED(mbr_bind_request), .mechanism = world->mechanism,
         .ep = world->ep, .authority = world->authority, .cache_keep_bytes = UINT64_MAX};
-    mbr_status status = mbr_manager_bind(world->manager, &bind, &world->binding, error);
-    if (status != MBR_OK)
-        return status;
-    mbr_kv_request request = {MBR_SIZED(mbr_kv_request), .mode = options->eager,
-        .binding = world->binding, .holder = world->holder, .prefix_holder = world->prefix_holder,
-        .geometry = options->model, .layout = options->layout, .max_tokens = max_tokens,
-        .extent_bytes = options->extent_bytes};
-    return mbr_kv_create(world->manager, &request, &world->kv, error);
+    return mbr_manager_bind(world->manager, &request, &world->binding, error);
 }
 
-int replay_world_open(replay_world *world, const mbr_replay_options *options, uint64_t max_tokens,
-    char text[MBR_REPLAY_TEXT_BYTES])
+int replay_world_open(
+    replay_world *world, const mbr_replay_options *options, char text[MBR_REPLAY_TEXT_BYTES])
 {
     *world = (replay_world){0};
     mbr_error error = {MBR_SIZED(mbr_error)};
@@ -125,9 +103,44 @@ int replay_world_open(replay_world *world, const mbr_replay_options *options, ui
         status = open_budget(world, options, &error);
     if (status == MBR_OK)
         status = open_ep(world, &error);
+    if (status == MBR_OK)
+        status = bind(world, &error);
+    if (status == MBR_OK)
+        return MBR_EXIT_OK;
+    snprintf(text, MBR_REPLAY_TEXT_BYTES, "%s", error.text);
+    replay_world_close(world, NULL);
+    return MBR_EXIT_REFUSED;
+}
+
+static mbr_status open_holder(replay_world *world, replay_seat *seat, mbr_replay_way way,
+    const mbr_replay_load *load, const mbr_pressure_callbacks *pressed, mbr_error *error)
+{
+    mbr_holder_request request = {MBR_SIZED(mbr_holder_request), .role = MBR_ROLE_KV,
+        .authority = world->authority, .name = load->name, .allowance_bytes = load->share_bytes};
+    if (way == MBR_REPLAY_ELASTIC) {
+        request.flags = MBR_HOLDER_BORROWS;
+        request.pressed = *pressed;
+    }
+    mbr_status status = mbr_manager_create_holder(world->manager, &request, &seat->holder, error);
+    if (status == MBR_OK && way != MBR_REPLAY_ALONE)
+        status =
+            mbr_manager_create_admission(world->manager, seat->holder, &seat->admission, error);
+    return status;
+}
+
+int replay_world_seat(replay_world *world, replay_seat *seat, const mbr_replay_options *options,
+    mbr_replay_way way, const mbr_replay_load *load, uint64_t max_tokens,
+    const mbr_pressure_callbacks *pressed, char text[MBR_REPLAY_TEXT_BYTES])
+{
+    mbr_error error = {MBR_SIZED(mbr_error)};
+    mbr_status status = open_holder(world, seat, way, load, pressed, &error);
     bool usage = false; /* what only the cache judges comes from the options */
     if (status == MBR_OK) {
-        status = open_cache(world, options, max_tokens, &error);
+        mbr_kv_request request = {MBR_SIZED(mbr_kv_request), .mode = options->eager,
+            .binding = world->binding, .holder = seat->holder, .geometry = load->model,
+            .layout = options->layout, .max_tokens = max_tokens,
+            .extent_bytes = options->extent_bytes};
+        status = mbr_kv_create(world->manager, &request, &seat->kv, &error);
         usage = MBR_STATUS_CLASS(status) == MBR_CLASS_CALLER;
     }
     if (status == MBR_OK)
@@ -137,6 +150,19 @@ int replay_world_open(replay_world *world, const mbr_replay_options *options, ui
     return usage ? MBR_EXIT_USAGE : MBR_EXIT_REFUSED;
 }
 
+static mbr_status destroy_caches(replay_world *world, mbr_error *error)
+{
+    mbr_status status = MBR_OK;
+    for (uint32_t i = 0; i < MBR_REPLAY_TENANT_LIMIT_COUNT && status == MBR_OK; i++) {
+        if (world->seats[i].kv == NULL)
+            continue;
+        status = mbr_kv_destroy(world->seats[i].kv, error);
+        if (status == MBR_OK)
+            world->seats[i].kv = NULL;
+    }
+    return status;
+}
+
 void replay_world_settle(replay_world *world, mbr_replay_report *report)
 {
     mbr_error error = {MBR_SIZED(mbr_error)};
@@ -144,11 +170,9 @@ void replay_world_settle(replay_world *world, mbr_replay_report *report)
     if (status == MBR_OK)
         status = mbr_manager_audit(world->manager, &error);
     if (status == MBR_OK)
-        status = mbr_kv_destroy(world->kv, &error);
-    if (status == MBR_OK) {
-        world->kv = NULL;
+        status = destroy_caches(world, &error);
+    if (status == MBR_OK)
         status = mbr_manager_unbind(world->manager, world->binding, &error);
-    }
     if (status == MBR_OK) {
         world->binding.value = 0;
         status = mbr_manager_audit(world->manager, &error);
@@ -174,8 +198,7 @@ mbr_status replay_world_close(replay_world *world, mbr_error *error)
         if (status != MBR_OK && first == MBR_OK)                                                   \
             first = status;                                                                        \
     } while (0)
-    if (world->kv != NULL)
-        CLOSE(mbr_kv_destroy(world->kv, error));
+    CLOSE(destroy_caches(world, error));
     if (world->binding.value != 0)
         CLOSE(mbr_manager_unbind(world->manager, world->binding, error));
     for (uint32_t i = 0; i < world->stream_count; i++) {
@@ -186,10 +209,13 @@ mbr_status replay_world_close(replay_world *world, mbr_error *error)
         CLOSE(mbr_ep_destroy(world->manager, world->ep, deadline(), error));
     if (world->cpu != NULL)
         CLOSE(mbr_cpu_destroy(world->cpu, error));
-    if (world->holder.value != 0)
-        CLOSE(mbr_manager_destroy_holder(world->manager, world->holder, error));
-    if (world->prefix_holder.value != 0)
-        CLOSE(mbr_manager_destroy_holder(world->manager, world->prefix_holder, error));
+    for (uint32_t i = 0; i < MBR_REPLAY_TENANT_LIMIT_COUNT; i++) {
+        const replay_seat *seat = &world->seats[i];
+        if (seat->admission.value != 0)
+            CLOSE(mbr_manager_destroy_admission(world->manager, seat->admission, error));
+        if (seat->holder.value != 0)
+            CLOSE(mbr_manager_destroy_holder(world->manager, seat->holder, error));
+    }
     if (world->authority.value != 0)
         CLOSE(mbr_manager_destroy_authority(world->manager, world->authority, error));
     if (world->mechanism.value != 0)

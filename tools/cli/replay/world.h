@@ -1,29 +1,40 @@
-/* Everything that a replay stands on: manager, plugin, authority, holders, CPU EP with streams,
- * binding, KV cache. Opened in order, closed in reverse. */
+/* Everything that a replay stands on: manager, plugin, authority, CPU EP with streams, binding; and
+ * for each tenant a seat: holders, KV cache, admission. Opened in order, closed in reverse. */
 #ifndef MEMBRANE_TOOLS_CLI_REPLAY_WORLD_H
 #define MEMBRANE_TOOLS_CLI_REPLAY_WORLD_H
 
 #include "tools/cli/replay/replay.h"
+
+/* What one tenant has of the world. Its share bounds its sequences and its prefixes together, so
+ * one holder pays for both. */
+typedef struct replay_seat {
+    mbr_holder_handle holder;
+    mbr_admission_handle admission; /* 0: whoever comes is let in */
+    mbr_kv *kv;
+} replay_seat;
 
 typedef struct replay_world {
     mbr_manager *manager;
     mbr_plugin_handle plugin;
     mbr_mechanism_handle mechanism;
     mbr_authority_handle authority;
-    mbr_holder_handle holder, prefix_holder;
     mbr_cpu *cpu;
     mbr_ep_handle ep;
     mbr_native natives[MBR_REPLAY_STREAM_COUNT];
     mbr_stream_handle streams[MBR_REPLAY_STREAM_COUNT];
     mbr_binding_handle binding;
-    mbr_kv *kv;
+    replay_seat seats[MBR_REPLAY_TENANT_LIMIT_COUNT];
     mbr_mechanism_figures mechanism_figures; /* as opened */
     uint32_t stream_count;                   /* attached */
 } replay_world;
 
 /* MBR_EXIT_…; on failure everything that was opened is closed again. */
-int replay_world_open(replay_world *world, const mbr_replay_options *options, uint64_t max_tokens,
-    char text[MBR_REPLAY_TEXT_BYTES]);
+int replay_world_open(
+    replay_world *world, const mbr_replay_options *options, char text[MBR_REPLAY_TEXT_BYTES]);
+/* The same for one tenant's seat. `pressed` is for the elastic way alone. */
+int replay_world_seat(replay_world *world, replay_seat *seat, const mbr_replay_options *options,
+    mbr_replay_way way, const mbr_replay_load *load, uint64_t max_tokens,
+    const mbr_pressure_callbacks *pressed, char text[MBR_REPLAY_TEXT_BYTES]);
 /* Waits for the streams, gives the caches back and reads the last figures; then closes everything.
  */
 void replay_world_settle(replay_world *world, mbr_replay_report *report);

@@ -1,0 +1,20 @@
+/* What the report of one trace and that of several tenants have in common; for the files of this
+ * folder alone. */
+#ifndef MEMBRANE_TOOLS_CLI_REPLAY_REPORT_H
+#define MEMBRANE_TOOLS_CLI_REPLAY_REPORT_H
+
+#include "tools/cli/replay/tenants.h"
+
+#include <jansson.h>
+
+json_t *replay_json_count(uint64_t value);
+json_t *replay_json_text(const char *from);
+/* What was verified and what is left: "contents", "oracle", "final", "seconds", "audit",
+ * "interrupted". */
+bool replay_json_set_end(json_t *root, const mbr_replay_report *report);
+uint64_t replay_largest_extent_bytes(const mbr_replay_report *report);
+
+/* The same as lines of text. */
+void replay_print_end(const mbr_replay_report *report);
+
+#endif
