@@ -9,7 +9,7 @@
  *     a charge); charged bytes may be marked quarantined or retained and stay charged.
  *
  * Equations, checked by mbr_authority_audit when threads are at rest (I5, I6, I18):
- *     claimed = credit + sum over holders (granted + charged)
+ *     claimed = credit + held for tickets + sum over holders (granted + charged)
  *     claimed <= limit at every grant
  *     granted = sum of grants - sum of grant_return - sum of charges, over a holder's lifetime
  *

@@ -63,7 +63,8 @@ bool mbr_ticket_cancel(mbr_ticket *ticket);
 bool mbr_ticket_close(mbr_ticket *ticket);
 
 /* Cancels and frees, the owner's last call for it. Waits until no other thread tells of it or asks
- * for it; may be called in its own `settled`, and in a callback of a holder. NULL is allowed. */
+ * for it; may be called in its own `settled`, and in a callback of a holder. Of two callbacks that
+ * run at once only one may end the other's ticket: else both wait. NULL is allowed. */
 void mbr_ticket_destroy(mbr_ticket *ticket);
 
 /* Begins a new generation, for one who changes what the bytes were for. Of the tickets submitted

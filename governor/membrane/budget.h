@@ -1,7 +1,7 @@
 /* Words and figures of the budget, as clients see them. Bytes are on axes that are never mixed:
  * reserved (addresses), mapped (behind addresses now), owned (physical). Charged is not resident.
  *
- * For one authority at rest:   claimed  = sum over holders of (granted + charged) + credit
+ * For one authority at rest:   claimed  = sum over holders of (granted + charged) + credit + held
  *                              available = limit - claimed, never below 0
  *                              over      = claimed - limit, never below 0
  */

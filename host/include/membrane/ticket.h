@@ -56,7 +56,8 @@ MBR_API mbr_status mbr_manager_wait_ticket(
 
 /* Ends the handle: a ticket that waits is cancelled, one that is granted and unclaimed gives its
  * bytes back. A thread that waits for it ends with MBR_STALE first. May be called in its own
- * `settled`. */
+ * `settled`. Waits while another thread is in that, or asks holders for it: the caller holds no
+ * lock that those take, and of two callbacks that run at once only one ends the other's ticket. */
 MBR_API mbr_status mbr_manager_end_ticket(
     mbr_manager *manager, mbr_ticket_handle ticket, mbr_error *error);
 
