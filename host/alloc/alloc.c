@@ -79,6 +79,17 @@ static bool may_reclaim(const need *need)
         !(need->status == MBR_OVER_BUDGET && need->refusal.reason == MBR_REFUSED_CAPACITY);
 }
 
+/* Other caches are asked for what the last attempt lacked, and no more. */
+static uint64_t press_others(const need *need, uint64_t bytes)
+{
+    const mbr_arena *arena = need->arena;
+    if (need->status == MBR_OVER_BUDGET)
+        bytes = need->refusal.asked_bytes -
+            mbr_min(need->refusal.asked_bytes, need->refusal.available_bytes);
+    return mbr_authority_press_caches(
+        mbr_backing_authority(arena->backing), arena->cache_holder, bytes);
+}
+
 /* Other threads' blocks go back to their slabs: one of them may be what is needed, and slabs become
  * idle. Idle slabs and the backing's caches then make room. */
 static mbr_record *reclaim_and_grow(need *need)
@@ -97,10 +108,10 @@ static mbr_record *reclaim_and_grow(need *need)
     uint64_t bytes = need->class_index == MBR_CLASS_OWN_SPAN ? need->request->bytes
                                                              : mbr_class_bytes(need->class_index);
     mbr_slabs_shed(arena, idle_bytes > bytes ? idle_bytes - bytes : 0);
-    uint64_t given = mbr_backing_evict(arena->backing, bytes);
-    mbr_authority_press_caches(
-        mbr_backing_authority(arena->backing), arena->cache_holder, bytes - mbr_min(bytes, given));
+    mbr_backing_evict(arena->backing, bytes);
     block = grow_least(need);
+    if (block == NULL && may_reclaim(need) && press_others(need, bytes) != 0)
+        block = grow_least(need);
     if (block == NULL && may_reclaim(need))
         block = refill(need); /* meanwhile another thread may have released one */
     return block;

@@ -115,6 +115,49 @@ TEST(Trim, AfterADriverSaidOutOfMemory_GrowthIsTriedAgain)
     EXPECT_EQ(MBR_OK, world.release(range.range));
 }
 
+/* Of an allocation that the plugin makes whole, only what is missing is asked of other caches. */
+TEST(Trim, AllocationThatLacksBytes_AsksOtherCachesForThoseAlone)
+{
+    HostWorld world(32 * kMiB, nullptr, "tests/support/libmembrane-eager.so");
+    struct Cache {
+        HostWorld *world;
+        mbr_holder_handle holder;
+        uint64_t asked;
+    } cache = {&world, {0}, 0};
+    auto request = sized<mbr_holder_request>();
+    request.role = MBR_ROLE_CACHE;
+    request.authority = world.authority;
+    request.name = "cache";
+    request.allowance_bytes = MBR_NO_ALLOWANCE;
+    request.pressed.context = &cache;
+    request.pressed.ask = [](void *context, const mbr_pressure *pressure) -> uint64_t {
+        static_cast<Cache *>(context)->asked = pressure->bytes;
+        return 8 * kMiB;
+    };
+    request.pressed.give = [](void *context, const mbr_pressure *, uint64_t) {
+        auto *own = static_cast<Cache *>(context);
+        mbr_manager_return_aside(own->world->manager, own->holder, nullptr, nullptr);
+    };
+    ASSERT_EQ(
+        MBR_OK, mbr_manager_create_holder(world.manager, &request, &cache.holder, &world.error));
+    auto wish = sized<mbr_ticket_request>();
+    wish.holder = cache.holder;
+    wish.bytes = 8 * kMiB;
+    wish.timeout_ns = MBR_NO_DEADLINE;
+    mbr_ticket_handle ticket;
+    ASSERT_EQ(
+        MBR_OK, mbr_manager_submit_ticket(world.manager, &wish, &ticket, nullptr, &world.error));
+    ASSERT_EQ(MBR_OK, mbr_manager_claim_ticket(world.manager, ticket, &world.error));
+    ASSERT_EQ(MBR_OK, mbr_manager_end_ticket(world.manager, ticket, &world.error));
+    mbr_status status;
+    auto made = world.alloc(28 * kMiB, &status); /* 24 are free, and the cache has 8 */
+    ASSERT_EQ(MBR_OK, status) << world.error.text;
+    EXPECT_EQ(4 * kMiB, cache.asked);
+    EXPECT_EQ(MBR_OK, world.free_now(made.allocation));
+    trim(world, 0);
+    EXPECT_EQ(MBR_OK, mbr_manager_destroy_holder(world.manager, cache.holder, &world.error));
+}
+
 TEST(Trim, OfTwoAuthorities_KeepsTheBytesInTotal)
 {
     HostWorld world;
