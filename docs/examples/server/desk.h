@@ -16,6 +16,10 @@
 
 #include <pthread.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define NS_PER_SECOND UINT64_C(1000000000)
 
 typedef enum request_state {
@@ -98,5 +102,9 @@ mbr_status desk_destroy(desk *desk, mbr_error *error);
  * stays where it is until it is answered. */
 bool desk_enter(desk *desk, request *request);
 mbr_status desk_read(desk *desk, desk_figures *figures, mbr_error *error);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif
