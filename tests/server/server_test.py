@@ -170,9 +170,10 @@ class WithoutHeap(WithServer):
         served, _, others, _ = self.hammer(3)
         self.assertGreater(served, 0)
         self.assertGreater(others, 0)
-        statuses = collections.Counter(self.ask_or_be_cut() for _ in range(100))
+        statuses = collections.Counter()
+        while statuses[200] < 20:  # once those that were there before are done
+            statuses[self.ask_or_be_cut()] += 1
         self.assertEqual(set(statuses) - {200, 429, 503, None}, set())
-        self.assertGreater(statuses[200], 0)
 
     def ask_or_be_cut(self):
         """None: libmicrohttpd had no heap for the connection itself and has closed it."""
