@@ -37,6 +37,15 @@ def replay(test, *arguments):
     return json.loads(answer.stdout)
 
 
+def wait_until_caught(process, signals):
+    """The run has begun when it catches these signals."""
+    while process.poll() is None:
+        with open(f"/proc/{process.pid}/status", encoding="ascii") as file:
+            masks = dict(line.split(":", 1) for line in file if line.startswith("Sig"))
+        if int(masks["SigCgt"], 16) & signals == signals:
+            break
+
+
 def write(folder, name, text):
     path = os.path.join(folder, name)
     with open(path, "wb") as file:
@@ -187,12 +196,8 @@ class Report(unittest.TestCase):
              "--budget", "256MiB", *arguments],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             preexec_fn=lambda: signal.signal(signal.SIGHUP, action))
-        caught = 1 << (signal.SIGTERM - 1) | (0 if action == signal.SIG_IGN else 1 << (signal.SIGHUP - 1))
-        while process.poll() is None:
-            with open(f"/proc/{process.pid}/status", encoding="ascii") as file:
-                masks = dict(line.split(":", 1) for line in file if line.startswith("Sig"))
-            if int(masks["SigCgt"], 16) & caught == caught:
-                break
+        wait_until_caught(process, 1 << (signal.SIGTERM - 1)
+                          | (0 if action == signal.SIG_IGN else 1 << (signal.SIGHUP - 1)))
         process.send_signal(signal.SIGHUP)
         out, error = process.communicate(timeout=600)
         return process.returncode, error, json.loads(out)["interrupted"]
@@ -315,6 +320,26 @@ class Tenants(unittest.TestCase):
             picture = file.read()
         for title in ("long, elastic", "short, static", "budget"):
             self.assertIn(title, picture)
+
+    def test_interrupted_tells_what_was_served_or_that_nothing_was(self):
+        day = write(self.folder.name, "day.csv", self.HEAD + "".join(f"{i},600,200\n" for i in range(20000)))
+        for budget in ("256MiB", "60%"):
+            process = subprocess.Popen(
+                [PROGRAM, "replay", "--tenant", f"a={day}", "--tenant", f"b={day}", "--model", SMALL, "--plugin", PLUGIN,
+                 "--trust", "--budget", budget, "--format", "json"],
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            wait_until_caught(process, 1 << (signal.SIGTERM - 1))
+            process.send_signal(signal.SIGTERM)
+            out, error = process.communicate(timeout=600)
+            self.assertEqual(process.returncode, 130)
+            if budget == "60%":
+                self.assertEqual((out, error.count("\n")), ("", 1))
+                self.assertIn("peak of tenant 'a'", error)
+            else:
+                report = json.loads(out)
+                self.assertEqual([arm["arm"] for arm in report["arms"] if arm["interrupted"]], ["elastic"])
+                self.assertEqual(set(report["arms"][0]["final"].values()), {0})
+                self.assertIsNone(report["elastic_against_static"])
 
     def test_every_layout(self):
         for layout in ("head-major", "token-major"):

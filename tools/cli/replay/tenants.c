@@ -81,9 +81,12 @@ static int measure_peak(
     alone.plot_path = NULL;
     int code = run(&alone, MBR_REPLAY_ALONE, load, 1, &report);
     *peak_bytes = report.tenants[0].peak_bytes;
-    if (code == MBR_EXIT_OK && report.interrupted)
+    if (code == MBR_EXIT_OK && report.interrupted) {
+        mbr_args_refuse(MBR_REPLAY_NAME,
+            "interrupted while the peak of tenant '%s' was measured; nothing to report",
+            load->name);
         code = MBR_REPLAY_EXIT_INTERRUPTED;
-    else if (code == MBR_EXIT_OK && report.tenants[0].waited != 0)
+    } else if (code == MBR_EXIT_OK && report.tenants[0].waited != 0)
         code = mbr_args_refuse(MBR_REPLAY_NAME,
             "tenant '%s' alone outgrows the free memory of %llu bytes, so its peak is unknown; a "
             "smaller model, or --budget=BYTES, would work",
@@ -114,7 +117,8 @@ static int run_arms(const mbr_replay_options *options, mbr_replay_tenants *tenan
     bounded.budget_bytes = tenants->budget_bytes;
     int code = MBR_EXIT_OK;
     for (int way = MBR_REPLAY_ELASTIC; way < MBR_REPLAY_WAY_COUNT && code == MBR_EXIT_OK; way++) {
-        if (!options->arms[way] || mbr_replay_interrupted != 0)
+        bool is_over = mbr_replay_interrupted != 0 && tenants->arm_count != 0;
+        if (!options->arms[way] || is_over)
             continue;
         mbr_replay_arm *arm = &tenants->arms[tenants->arm_count++];
         arm->way = (mbr_replay_way)way;
