@@ -26,7 +26,7 @@ typedef struct mbr_member_need {
 bool mbr_all_can_finish(uint64_t free_bytes, mbr_member_need *needs, uint32_t count);
 
 /* For the members of one authority. What others of the authority have charged is not theirs to use:
- * the capacity is the limit in force less what is charged to holders that are not `holder` and not
+ * the capacity is the limit in force less what is leased by holders that are not `holder` and not
  * caches. `holder` pays for all members. */
 mbr_status mbr_admission_create(mbr_holder *holder, mbr_admission **admission, mbr_error *error);
 /* MBR_IN_USE while there are members. NULL is allowed. */

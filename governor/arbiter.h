@@ -48,7 +48,7 @@ typedef struct mbr_arbiter_pool {
     uint64_t now_ns;
     uint64_t free_bytes;      /* claimed by nobody */
     uint64_t set_limit_bytes; /* more is refused for good */
-    uint64_t limit_bytes;     /* in force: more cannot be satisfied now */
+    uint64_t limit_bytes;     /* in force, less what is withheld: more cannot be satisfied now */
 } mbr_arbiter_pool;
 
 typedef struct mbr_arbitration {

@@ -67,6 +67,9 @@ static mbr_status audit_authority_locked(mbr_authority *authority, const mbr_boo
         status = check(error, of, "holders = length of their list", authority->holder_count,
             books->holder_count);
     if (status == MBR_OK)
+        status = check(error, of, "withheld = quarantined + retained",
+            atomic_load(&authority->withheld_bytes), books->quarantined + books->retained);
+    if (status == MBR_OK)
         status = check(error, of, "waiting tickets = length of their list",
             atomic_load(&authority->waiting_count),
             mbr_tickets_read_locked(authority, &waiting_bytes));

@@ -274,29 +274,36 @@ void mbr_mapped_transfer(mbr_holder *from, mbr_holder *to, uint64_t bytes)
     mbr_mapped_sub(from, bytes);
 }
 
-/* ---- Marks. Rare, so one shared counter each. */
-static void unmark(_Atomic uint64_t *mark, uint64_t bytes)
+/* ---- Marks. Rare, so shared counters: of each kind for the holder, of both for the authority. */
+static void mark(mbr_holder *holder, _Atomic uint64_t *marks, uint64_t bytes)
 {
-    uint64_t before = atomic_fetch_sub_explicit(mark, bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(marks, bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&holder->authority->withheld_bytes, bytes, memory_order_relaxed);
+}
+
+static void unmark(mbr_holder *holder, _Atomic uint64_t *marks, uint64_t bytes)
+{
+    atomic_fetch_sub_explicit(&holder->authority->withheld_bytes, bytes, memory_order_relaxed);
+    uint64_t before = atomic_fetch_sub_explicit(marks, bytes, memory_order_relaxed);
     MBR_CHECK(before >= bytes); /* a mark below zero would let a teardown refund bytes twice */
 }
 
 void mbr_quarantine(mbr_holder *holder, uint64_t bytes)
 {
-    atomic_fetch_add_explicit(&holder->quarantined_bytes, bytes, memory_order_relaxed);
+    mark(holder, &holder->quarantined_bytes, bytes);
 }
 
 void mbr_quarantine_settle(mbr_holder *holder, uint64_t bytes)
 {
-    unmark(&holder->quarantined_bytes, bytes);
+    unmark(holder, &holder->quarantined_bytes, bytes);
 }
 
 void mbr_retain(mbr_holder *holder, uint64_t bytes)
 {
-    atomic_fetch_add_explicit(&holder->retained_bytes, bytes, memory_order_relaxed);
+    mark(holder, &holder->retained_bytes, bytes);
 }
 
 void mbr_retain_settle(mbr_holder *holder, uint64_t bytes)
 {
-    unmark(&holder->retained_bytes, bytes);
+    unmark(holder, &holder->retained_bytes, bytes);
 }

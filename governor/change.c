@@ -4,10 +4,11 @@
 
 #include "abi/base/checked.h"
 
+/* Above the set limit: what the measured one or a lease forbids is not this change's matter. */
 static uint64_t over_locked(const mbr_authority *authority) MBR_REQUIRES(&authority->lock)
 {
-    int64_t room = mbr_room_read(authority);
-    return room < 0 ? (uint64_t)-room : 0;
+    uint64_t claimed = mbr_claimed_locked(authority);
+    return claimed - mbr_min(claimed, authority->set_limit_bytes);
 }
 
 static void fill_locked(mbr_authority *authority, uint32_t kind, mbr_limit_answer *answer)

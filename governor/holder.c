@@ -79,9 +79,11 @@ mbr_status mbr_holder_create(mbr_authority *authority, const mbr_holder_options 
     return MBR_OK;
 }
 
+/* What is set aside goes back with the holder. */
 static mbr_status refuse_sums(const mbr_holder *holder, const mbr_sums *sums, mbr_error *error)
 {
-    if (sums->granted == 0 && sums->charged == 0 && sums->mapped == 0)
+    uint64_t aside = atomic_load_explicit(&holder->aside_bytes, memory_order_acquire);
+    if (sums->granted == aside && sums->charged == 0 && sums->mapped == 0)
         return MBR_OK;
     return mbr_fail(error, MBR_IN_USE,
         "holder '%s' still has %" PRId64 " bytes granted, %" PRId64 " charged, %" PRId64
@@ -127,6 +129,9 @@ mbr_status mbr_holder_destroy(mbr_holder *holder, mbr_error *error)
     mbr_sums sums = mbr_sums_read(holder);
     mbr_status status = check_idle(holder, &sums, error);
     if (status == MBR_OK) {
+        uint64_t aside = mbr_take_aside(holder, UINT64_MAX);
+        if (aside != 0)
+            mbr_grant_return(holder, aside);
         authority->pressed_count -= holder->pressed.ask != NULL;
         authority->retired_refunded_bytes += sums.refunded_total;
         authority->holder_count--;

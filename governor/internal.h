@@ -123,6 +123,7 @@ struct mbr_authority {
     uint64_t exhaustion_count;      /* lock */
     uint64_t revision;              /* lock */
     _Atomic uint64_t sampled_at_ns;
+    _Atomic uint64_t withheld_bytes; /* quarantined or retained, of all holders */
     _Atomic uint64_t refusal_count;
     _Atomic uint64_t violation_count;
 
@@ -259,6 +260,8 @@ bool mbr_lease_more(mbr_authority *authority, uint64_t bytes, mbr_shared_view *v
     MBR_REQUIRES(&authority->lease_lock);
 /* The limit in force, if all were leased that the ledger had free when it was asked last. */
 uint64_t mbr_lease_reach_locked(const mbr_authority *authority) MBR_REQUIRES(&authority->lock);
+/* The same for one ticket, which cannot hope for what is withheld. */
+uint64_t mbr_ticket_reach_locked(const mbr_authority *authority) MBR_REQUIRES(&authority->lock);
 /* Leases what the tickets that wait lack, one after another as they are to be served. No lock is
  * held. */
 void mbr_lease_for_tickets(mbr_authority *authority);

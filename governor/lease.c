@@ -60,6 +60,13 @@ uint64_t mbr_lease_reach_locked(const mbr_authority *authority)
     return mbr_min(mbr_limit_unleased_locked(authority), reach);
 }
 
+uint64_t mbr_ticket_reach_locked(const mbr_authority *authority)
+{
+    uint64_t reach = mbr_lease_reach_locked(authority);
+    uint64_t withheld = atomic_load_explicit(&authority->withheld_bytes, memory_order_relaxed);
+    return reach - mbr_min(reach, withheld);
+}
+
 /* What would have to be leased for the first ticket that bytes would help; 0: nothing, or it would
  * be of no use. */
 static uint64_t needed_for_tickets(mbr_authority *authority, uint64_t *claimed)

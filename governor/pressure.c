@@ -164,7 +164,7 @@ uint64_t mbr_press_bytes_locked(
     uint64_t over = room < 0 ? (uint64_t)-room : 0, own;
     uint64_t left = mbr_lease_left(holder, &own);
     *own_only = bytes > left;
-    if (bytes > mbr_lease_reach_locked(authority))
+    if (bytes > mbr_ticket_reach_locked(authority))
         return 0;
     return bytes > left ? bytes - left : bytes - held_bytes + over;
 }

@@ -153,7 +153,7 @@ void mbr_tickets_settle_locked(mbr_authority *authority)
         .now_ns = mbr_clock_now(&authority->governor->clock),
         .free_bytes = take_free_locked(authority),
         .set_limit_bytes = mbr_min(authority->set_limit_bytes, MBR_BYTES_LIMIT),
-        .limit_bytes = mbr_lease_reach_locked(authority),
+        .limit_bytes = mbr_ticket_reach_locked(authority),
     };
     mbr_arbitration made = mbr_arbitrate(&pool, authority->view, count);
     for (uint32_t i = 0; i < count; i++)

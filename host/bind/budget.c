@@ -287,7 +287,6 @@ mbr_status mbr_manager_destroy_holder(
     if (status != MBR_OK)
         return status;
     mbr_manager_fold(manager);
-    mbr_grant_return(record->holder, mbr_take_aside(record->holder, UINT64_MAX));
     status = mbr_holder_check_idle(record->holder, error);
     if (status != MBR_OK) {
         mbr_end_close(manager, &record->closing);

@@ -40,6 +40,7 @@ const Break kBreaks[] = {
     {CORRUPT_SET_LIMIT, -1, "limit = least of set, measured, exhausted", ""},
     {CORRUPT_HOLDER_COUNT, 1, "holders = length of their list", "3 against 2"},
     {CORRUPT_HELD, 1, "claimed = credit + held + granted + charged", ""},
+    {CORRUPT_WITHHELD, 1, "withheld = quarantined + retained", "51 against 50"},
     {CORRUPT_WAITING_COUNT, 1, "waiting tickets = length of their list", "1 against 0"},
 };
 

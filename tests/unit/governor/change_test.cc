@@ -104,6 +104,27 @@ TEST_F(Change, WhileHoldersAreAsked_ClaimsPauseAndASecondWriterConflicts)
     EXPECT_EQ(Figures(authority).set_limit_bytes, 500u);
 }
 
+TEST_F(Change, OverageOfTheMeasuredLimitAlone_IsNotTheChanges)
+{
+    FakeProbe probe;
+    mbr_probe seam = probe.Seam();
+    probe.free_bytes = 1000;
+    mbr_authority *measured = world.Authority(1000, &seam);
+    mbr_holder *holder = world.Holder(measured);
+    Take(holder, 800); // granted, and never owned
+    probe.free_bytes = 100;
+    mbr_authority_sample(measured, true);
+    EXPECT_EQ(Figures(measured).over_bytes, 700u);
+    mbr_limit_change change = {sizeof(change), MBR_LIMIT_RESTORE, 900, MBR_ANY_REVISION};
+    mbr_limit_answer answer = {};
+    answer.struct_size = sizeof(answer);
+    EXPECT_EQ(mbr_authority_change_limit(measured, &change, &answer, nullptr), MBR_OK);
+    EXPECT_EQ(answer.kind, (uint32_t)MBR_LIMIT_APPLIED);
+    EXPECT_EQ(answer.over_bytes, 0u);
+    mbr_grant_return(holder, 800);
+    End(measured, holder);
+}
+
 TEST_F(Change, ExpectedRevisionThatHasPassed_StaleAndNothingChanged)
 {
     uint64_t revision = Figures(authority).set_revision;

@@ -20,6 +20,7 @@ void corrupt(mbr_holder *holder, int word, int64_t difference)
         [CORRUPT_HOLDER_FOLDED] = &holder->charged.folded_bytes,
         [CORRUPT_HOLDER_LEASED] = &holder->leased_bytes,
         [CORRUPT_HOLDER_RETAINED] = &holder->retained_bytes,
+        [CORRUPT_WITHHELD] = &authority->withheld_bytes,
         [CORRUPT_SLOT_CREDIT] = &slot->credit_bytes,
         [CORRUPT_SLOT_PENDING] = &slot->charged.bytes,
         [CORRUPT_AUTHORITY_FOLDED] = &authority->charged.folded_bytes,

@@ -15,7 +15,6 @@ namespace governor_test
 {
 
 constexpr uint64_t kMostBytes = (UINT64_C(1) << 63) - 1;
-constexpr int kNobody = -1;
 constexpr int kRounds = 4; // of asking, in one go
 
 inline uint64_t SumCapped(uint64_t a, uint64_t b)
@@ -27,14 +26,6 @@ inline uint64_t Less(uint64_t a, uint64_t b)
 {
     return a > b ? a - b : 0;
 }
-
-// How a holder answers when it is asked.
-struct Manners {
-    uint64_t offers = 0;
-    uint64_t gives = 0;  // the most it gives, whatever it offered
-    bool greedy = false; // gives that much even where less is asked
-    int cache = kNobody; // who pays for it then, instead of a refund
-};
 
 // Who was asked or had to give, in order.
 struct Asked {
@@ -101,26 +92,33 @@ class Model
     // ---- Sums
     uint64_t Now() const { return clock_->now_ns; }
 
-    uint64_t Sum(uint64_t ModelHolder::*figure) const
+    template <typename Figure> uint64_t Total(Figure figure) const
     {
         uint64_t sum = 0;
         for (const auto &[name, holder] : holders)
-            sum += holder.*figure;
+            sum += figure(holder);
         return sum;
+    }
+
+    uint64_t Sum(uint64_t ModelHolder::*figure) const
+    {
+        return Total([figure](auto &it) { return it.*figure; });
     }
 
     uint64_t Cached() const
     {
-        uint64_t sum = 0;
-        for (const auto &[name, holder] : holders)
-            sum += holder.role == MBR_ROLE_CACHE ? holder.charged : 0;
-        return sum;
+        return Total([](auto &it) { return it.role == MBR_ROLE_CACHE ? it.charged : 0; });
     }
 
     uint64_t Leased() const { return Sum(&ModelHolder::granted) + Sum(&ModelHolder::charged); }
     uint64_t Claimed() const { return Leased() + held; }
     uint64_t Room() const { return Less(limit, Claimed()); }
     uint64_t Over() const { return Less(Claimed(), limit); }
+    uint64_t Above() const { return Less(Claimed(), set_limit); }
+    uint64_t Reach() const
+    {
+        return Less(limit, Total([](auto &it) { return it.quarantined + it.retained; }));
+    }
     uint64_t SetLimit() const { return std::min(set_limit, kMostBytes); }
 
     // ---- Booking
@@ -216,16 +214,16 @@ class Model
     {
         *given = 0;
         if (expected != MBR_ANY_REVISION && expected != set_revision) {
-            *over = Over();
+            *over = Above();
             return MBR_LIMIT_STALE;
         }
         uint64_t before = set_limit;
         ChangeSetLimit(bytes);
-        uint64_t began = Over();
-        for (int round = 0; round < kRounds && Over() != 0; round++)
-            if (Press(Over(), kNobody) == 0)
+        uint64_t began = Above();
+        for (int round = 0; round < kRounds && Above() != 0; round++)
+            if (Press(Above(), kNobody) == 0)
                 break;
-        *over = Over();
+        *over = Above();
         *given = Less(began, *over);
         bool back = *over != 0 && restore;
         if (back)
@@ -561,7 +559,7 @@ class Model
                 holder.granted += ticket.bytes;
                 grants++;
                 Leave(name, MBR_TICKET_GRANTED);
-            } else if (ticket.bytes <= limit && may_lease && (Matured(ticket) || ticket.asking)) {
+            } else if (ticket.bytes <= Reach() && may_lease && (Matured(ticket) || ticket.asking)) {
                 ticket.held = std::min(free, ticket.bytes);
                 held += ticket.held;
                 free -= ticket.held;
@@ -582,7 +580,7 @@ class Model
             uint64_t left = holders[ticket.holder].LeaseLeft(), bytes = ticket.bytes;
             bool own = bytes > left; // then others' bytes are no use
             uint64_t missing = own ? bytes - left : bytes - ticket.held + Over();
-            if (ticket.state != MBR_TICKET_WAITING || bytes > limit ||
+            if (ticket.state != MBR_TICKET_WAITING || bytes > Reach() ||
                 Press(missing, ticket.holder, false, kNobody, own) == 0)
                 break;
         }

@@ -257,6 +257,26 @@ TEST_F(Ticket, MaturedOne_HoldsBackWhatIsFreeAndACancelFreesIt)
     mbr_grant_return(first, 100);
 }
 
+TEST_F(Ticket, MaturedOneThatOnlyWithheldBytesCouldServe_HoldsNothingBack)
+{
+    Take(first, 60);
+    mbr_charge(first, 60);
+    mbr_retain(first, 60);
+    mbr_ticket *ticket = Submit(Wish(second, 41));
+    world.clock.now_ns += MBR_PRIORITY_COUNT * (uint64_t)MBR_AGEING_NS;
+    mbr_authority_poll(authority);
+    EXPECT_EQ(Figures(authority).held_bytes, 0u);
+    Take(first, 40);
+    mbr_grant_return(first, 40);
+    mbr_retain_settle(first, 60);
+    mbr_authority_poll(authority);
+    EXPECT_EQ(Figures(authority).held_bytes, 40u);
+    mbr_refund(first, 60);
+    EXPECT_EQ(mbr_ticket_claim(ticket), MBR_OK);
+    mbr_ticket_destroy(ticket);
+    mbr_grant_return(second, 41);
+}
+
 TEST_F(Ticket, OfAHolderAtItsAllowance_WaitsForThatAndHoldsNothingBack)
 {
     mbr_holder *bounded = world.Holder(authority, 20);

@@ -16,6 +16,16 @@ extern "C" {
 namespace governor_test
 {
 
+constexpr int kNobody = -1;
+
+// How a holder answers when it is asked.
+struct Manners {
+    uint64_t offers = 0;
+    uint64_t gives = 0;  // the most it gives, whatever it offered
+    bool greedy = false; // gives that much even where less is asked
+    int cache = kNobody; // who pays for it then, instead of a refund
+};
+
 // A holder that has charged bytes and gives some back when asked.
 struct Giver {
     mbr_holder *holder = nullptr;
