@@ -40,6 +40,23 @@ static uint64_t call_keepers(mbr_backing *backing, uint64_t bytes)
     return sum;
 }
 
+uint64_t mbr_backing_idle_bytes(mbr_backing *backing)
+{
+    return call_keepers(backing, 0);
+}
+
+/* Extents first. Then what slabs keep idle: their spans come into the cache, or go at once. */
+bool mbr_backing_give_beside(mbr_backing *backing, uint64_t bytes, const void *editor)
+{
+    uint64_t given = mbr_backing_evict_beside(backing, bytes, editor);
+    if (given >= bytes)
+        return true;
+    uint64_t shed = call_keepers(backing, bytes - given);
+    if (shed != 0)
+        mbr_backing_evict_beside(backing, bytes - given, editor);
+    return given + shed != 0;
+}
+
 static uint64_t could_give(void *context, const mbr_pressure *pressure)
 {
     (void)pressure;
@@ -47,17 +64,13 @@ static uint64_t could_give(void *context, const mbr_pressure *pressure)
     mbr_lock_take(&backing->lock);
     uint64_t bytes = mbr_backing_cached_bytes_locked(backing);
     mbr_lock_drop(&backing->lock);
-    return bytes + call_keepers(backing, 0);
+    return bytes + mbr_backing_idle_bytes(backing);
 }
 
-/* Extents first. Then what slabs keep idle: their spans come into the cache, or go at once. */
 static void give(void *context, const mbr_pressure *pressure, uint64_t bytes)
 {
     (void)pressure;
-    mbr_backing *backing = context;
-    uint64_t given = mbr_backing_evict(backing, bytes);
-    if (given < bytes && call_keepers(backing, bytes - given) != 0)
-        mbr_backing_evict(backing, bytes - given);
+    mbr_backing_give_beside(context, bytes, NULL);
 }
 
 /* ---- Life */

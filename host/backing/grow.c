@@ -442,12 +442,16 @@ static uint64_t could_give(const mbr_growth_run *run)
 static bool make_room(mbr_growth_run *run, uint64_t short_bytes)
 {
     mbr_backing *backing = run->backing;
-    uint64_t own = mbr_min(could_give(run), short_bytes);
+    uint64_t own = could_give(run);
+    if (own < short_bytes)
+        own += mbr_backing_idle_bytes(backing);
+    own = mbr_min(own, short_bytes);
     uint64_t others =
         mbr_authority_press_caches(backing->authority, backing->cache, short_bytes - own);
     if (own + others < short_bytes)
         return others != 0; /* somebody gave less than was offered; it may do all the same */
-    return others + (own != 0 ? mbr_backing_evict_beside(backing, own, &run->plan) : 0) != 0;
+    bool gave = own != 0 && mbr_backing_give_beside(backing, own, &run->plan);
+    return gave || others != 0;
 }
 
 static mbr_status attempt_under_pressure(mbr_growth_run *run, mbr_range_grow_result *result)

@@ -263,6 +263,10 @@ bool mbr_range_unmap_slot(mbr_range *range, uint64_t index);
 mbr_range *mbr_find_parked(
     mbr_backing *backing, uint64_t bytes, const void *editor, uint64_t *index);
 uint64_t mbr_backing_cached_bytes_locked(const mbr_backing *backing);
+/* What keepers above have idle. Calls them, so the caller holds no lock. */
+uint64_t mbr_backing_idle_bytes(mbr_backing *backing);
+/* Evicts, and has the keepers shed what that leaves short. False: neither gave anything. */
+bool mbr_backing_give_beside(mbr_backing *backing, uint64_t bytes, const void *editor);
 /* mbr_backing_evict, which also takes what is parked in the ranges that `editor` takes from. */
 uint64_t mbr_backing_evict_beside(mbr_backing *backing, uint64_t bytes, const void *editor);
 

@@ -14,12 +14,13 @@ namespace
 {
 
 constexpr int kThreads = 4;
-constexpr int kRounds = 150;
+constexpr int kRounds = 150; // and on, until the monitor has seen them at work
+constexpr int kMostRounds = 100 * kRounds;
 
-void grow_and_end(World &world, unsigned seed)
+void grow_and_end(World &world, unsigned seed, const std::atomic<bool> &seen)
 {
     std::mt19937 random(seed);
-    for (int round = 0; round < kRounds; round++) {
+    for (int round = 0; round < kRounds || (!seen && round < kMostRounds); round++) {
         mbr_range *range = world.reserve((8 + random() % 3 * 8) * kGranule);
         for (uint64_t end = 1 + random() % 3; end <= 8; end += 1 + random() % 4) {
             mbr_status status = world.grow(range, 0, end * kGranule);
@@ -39,10 +40,11 @@ TEST(Churn, WhatIsOwned_IsGrantedOrChargedAtEveryMoment)
 {
     World world(24 * kGranule, 12 * kGranule); // too little for all: refusals and evictions too
     std::atomic<int> running{kThreads};
+    std::atomic<bool> seen{false};
     std::vector<std::thread> threads;
     for (int i = 0; i < kThreads; i++)
         threads.emplace_back([&, i] {
-            grow_and_end(world, static_cast<unsigned>(i));
+            grow_and_end(world, static_cast<unsigned>(i), seen);
             running--;
         });
     uint64_t looks = 0, most_owned = 0;
@@ -55,6 +57,7 @@ TEST(Churn, WhatIsOwned_IsGrantedOrChargedAtEveryMoment)
             most_owned = std::max(most_owned, owned);
         });
         looks++;
+        seen = looks > 10 && most_owned > 8 * kGranule;
     }
     for (std::thread &thread : threads)
         thread.join();

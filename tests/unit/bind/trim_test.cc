@@ -50,6 +50,17 @@ TEST(Trim, IdleSlabs_StayUpToWhatIsKept)
     }
 }
 
+TEST(Trim, GrowthThatLacksBytes_HasTheIdleSlabsGiven)
+{
+    HostWorld world;
+    make_idle_slabs(world);
+    ASSERT_LE(16 * kMiB, world.figures().plugin_owned_bytes);
+    auto range = world.reserve(64 * kMiB, 2 * kMiB);
+    EXPECT_EQ(MBR_OK, world.grow(range.range, 0, 64 * kMiB)) << world.error.text;
+    EXPECT_TRUE(world.clean());
+    EXPECT_EQ(MBR_OK, world.release(range.range));
+}
+
 TEST(Trim, BelowAWatermark_SaysWhatTheWatermarkGaveToo)
 {
     HostWorld world;
