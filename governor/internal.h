@@ -234,10 +234,11 @@ static inline void mbr_tickets_wake(mbr_authority *authority)
  * has them give it, if together they offer enough. Calls out. The bytes by which their leases fell.
  */
 uint64_t mbr_press(mbr_authority *authority, const mbr_pressure *pressure, bool own_only);
-/* What has to come back before the holder can have `bytes`, of which `held_bytes` are free and kept
- * for it; 0: nothing that could come back would do. *own_only: its own bytes alone count. */
-uint64_t mbr_press_bytes_locked(const mbr_holder *holder, uint64_t bytes, uint64_t held_bytes,
-    bool *own_only) MBR_REQUIRES(&holder->authority->lock);
+/* What has to come back before a holder of the authority can have `bytes`, of which `held_bytes`
+ * are free and kept for it; 0: nothing that could come back would do. *own_only: its own bytes
+ * alone count. */
+uint64_t mbr_press_bytes_locked(const mbr_authority *authority, const mbr_holder *holder,
+    uint64_t bytes, uint64_t held_bytes, bool *own_only) MBR_REQUIRES(&authority->lock);
 
 /* ---- limit.c */
 uint64_t mbr_claimed_locked(const mbr_authority *authority) MBR_REQUIRES(&authority->lock);

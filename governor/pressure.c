@@ -156,10 +156,9 @@ uint64_t mbr_press(mbr_authority *authority, const mbr_pressure *pressure, bool 
 
 /* What others give is no use to one at its allowance, and nobody's to one that is larger than the
  * limit in force. What is claimed above the limit has to come back, too. */
-uint64_t mbr_press_bytes_locked(
-    const mbr_holder *holder, uint64_t bytes, uint64_t held_bytes, bool *own_only)
+uint64_t mbr_press_bytes_locked(const mbr_authority *authority, const mbr_holder *holder,
+    uint64_t bytes, uint64_t held_bytes, bool *own_only)
 {
-    const mbr_authority *authority = holder->authority;
     int64_t room = mbr_room_read(authority);
     uint64_t over = room < 0 ? (uint64_t)-room : 0, own;
     uint64_t left = mbr_lease_left(holder, &own);

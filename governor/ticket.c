@@ -258,10 +258,10 @@ static uint64_t missing(mbr_ticket *ticket, bool *own_only)
     mbr_authority *authority = authority_of(ticket);
     mbr_lock_take(&authority->lock);
     mbr_tickets_settle_locked(authority);
-    bool waits = state_of(ticket) == MBR_TICKET_WAITING;
-    uint64_t bytes = !waits
-        ? 0
-        : mbr_press_bytes_locked(ticket->holder, ticket->bytes, ticket->held_bytes, own_only);
+    uint64_t bytes = 0;
+    if (state_of(ticket) == MBR_TICKET_WAITING)
+        bytes = mbr_press_bytes_locked(
+            authority, ticket->holder, ticket->bytes, ticket->held_bytes, own_only);
     mbr_lock_drop(&authority->lock);
     return bytes;
 }
