@@ -91,6 +91,16 @@ static void end(mbr_shared *shared, mbr_shared_view *view)
     view->wanted_bytes = sum - mbr_min(sum, view->limit_bytes);
 }
 
+/* Without a view after a failure. */
+static mbr_status end_with(mbr_shared *shared, mbr_status status, mbr_shared_view *view)
+{
+    if (status == MBR_OK)
+        end(shared, view);
+    else
+        mbr_shared_file_end(&shared->file);
+    return status;
+}
+
 /* ---- Members that are gone */
 /* The driver takes the memory of a process back after its end, by and by. What the process had is
  * what it had leased, less what it may hold idle: its spare chunk and the rest of another. */
@@ -312,11 +322,7 @@ mbr_status mbr_shared_return(mbr_shared *shared, uint64_t bytes, uint64_t claime
     own_record(shared)->leased_bytes -= bytes;
     own_record(shared)->claimed_bytes = claimed_bytes;
     status = store_own(shared, error);
-    if (status == MBR_OK)
-        end(shared, view);
-    else
-        mbr_shared_file_end(&shared->file);
-    return status;
+    return end_with(shared, status, view);
 }
 
 mbr_status mbr_shared_look(mbr_shared *shared, uint64_t free_bytes, uint64_t claimed_bytes,
@@ -334,11 +340,7 @@ mbr_status mbr_shared_look(mbr_shared *shared, uint64_t free_bytes, uint64_t cla
     status = look_after_all(shared, free_bytes, &living_count, error);
     if (status == MBR_OK && memcmp(own, &before, sizeof(before)) != 0)
         status = store_own(shared, error);
-    if (status == MBR_OK)
-        end(shared, view);
-    else
-        mbr_shared_file_end(&shared->file);
-    return status;
+    return end_with(shared, status, view);
 }
 
 mbr_status mbr_shared_audit(mbr_shared *shared, uint64_t *leased_bytes, mbr_error *error)

@@ -12,7 +12,7 @@ typedef struct mbr_growth_run {
     const mbr_grow_options *options;
     mbr_backing *backing;
     uint64_t granted_bytes;  /* not yet charged */
-    uint64_t aside_bytes;    /* of what was granted: a claimed ticket's */
+    uint64_t aside_bytes;    /* that a claimed ticket had brought, and that were used */
     uint64_t adopted_bytes;  /* moved from the cache to the holder in advance */
     uint64_t residual_bytes; /* what an undo could not take back */
     bool refused_by_client;  /* its publish callback: no reason to press the cache */
@@ -309,7 +309,12 @@ static mbr_status take_budget(mbr_growth_run *run)
         return status;
     run->granted_bytes = run->plan.create_bytes;
     if (options->holder != run->backing->cache && adopted != 0) {
-        /* An allowance holds for adopted bytes too; they are paid for again on an undo. */
+        /* What is adopted needs no new bytes: as many of those set aside are for others again, and
+         * leave their place in the allowance, which holds for adopted bytes too. All is paid for
+         * again on an undo. */
+        uint64_t spared = mbr_take_aside(options->holder, adopted);
+        mbr_grant_return(options->holder, spared);
+        run->aside_bytes += spared;
         status = mbr_try_transfer(run->backing->cache, options->holder, adopted, options->refusal);
         if (status != MBR_OK) {
             return_budget(run);
@@ -357,9 +362,7 @@ static void publish(mbr_growth_run *run, mbr_range_grow_result *result)
     mbr_mapped_add(run->options->holder, mapped);
     if (plan->parked_bytes != 0 && run->options->holder != backing->cache)
         mbr_mapped_transfer(backing->cache, run->options->holder, plan->parked_bytes);
-    /* What was adopted needs no new bytes: as many of those set aside are for others again. */
-    uint64_t spared = mbr_take_aside(run->options->holder, run->adopted_bytes);
-    mbr_grant_return(run->options->holder, run->granted_bytes + spared);
+    mbr_grant_return(run->options->holder, run->granted_bytes);
     result->content = zero ? MBR_CONTENT_ZERO
         : undefined        ? MBR_CONTENT_UNDEFINED
                            : MBR_CONTENT_STALE;

@@ -129,27 +129,27 @@ static mbr_status finish_claim(mbr_ticket_record *record, mbr_status status, mbr
         error, status, "the ticket is %s; %s", mbr_ticket_state_name(record->ticket), advice);
 }
 
-mbr_status mbr_manager_claim_ticket(
-    mbr_manager *manager, mbr_ticket_handle ticket, mbr_error *error)
+static mbr_status claim_by(mbr_manager *manager, mbr_ticket_handle ticket,
+    mbr_status (*claim)(mbr_ticket *ticket), mbr_error *error)
 {
     mbr_status status;
     mbr_ticket_record *record = use(manager, ticket, &status, error);
     if (record == NULL)
         return status;
-    status = finish_claim(record, mbr_ticket_claim(record->ticket), error);
+    status = finish_claim(record, claim(record->ticket), error);
     done_with(manager, record);
     return status;
 }
 
+mbr_status mbr_manager_claim_ticket(
+    mbr_manager *manager, mbr_ticket_handle ticket, mbr_error *error)
+{
+    return claim_by(manager, ticket, mbr_ticket_claim, error);
+}
+
 mbr_status mbr_manager_wait_ticket(mbr_manager *manager, mbr_ticket_handle ticket, mbr_error *error)
 {
-    mbr_status status;
-    mbr_ticket_record *record = use(manager, ticket, &status, error);
-    if (record == NULL)
-        return status;
-    status = finish_claim(record, mbr_ticket_wait(record->ticket), error);
-    done_with(manager, record);
-    return status;
+    return claim_by(manager, ticket, mbr_ticket_wait, error);
 }
 
 mbr_status mbr_manager_end_ticket(mbr_manager *manager, mbr_ticket_handle ticket, mbr_error *error)

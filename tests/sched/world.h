@@ -11,6 +11,8 @@ extern "C" {
 #include "tests/sched/door.h"
 }
 
+#include "tests/support/figures.h"
+
 #include <cinttypes>
 #include <cstdlib>
 #include <cstring>
@@ -54,28 +56,8 @@ class GuardedHeap
     std::vector<Block> blocks_;
 };
 
-inline mbr_error NewError()
-{
-    mbr_error error = {};
-    error.struct_size = sizeof(error);
-    return error;
-}
-
-inline mbr_authority_figures Figures(mbr_authority *authority)
-{
-    mbr_authority_figures figures = {};
-    figures.struct_size = sizeof(figures);
-    mbr_authority_figures_read(authority, &figures);
-    return figures;
-}
-
-inline mbr_holder_figures Figures(mbr_holder *holder)
-{
-    mbr_holder_figures figures = {};
-    figures.struct_size = sizeof(figures);
-    mbr_holder_figures_read(holder, &figures);
-    return figures;
-}
+using governor_figures::Figures;
+using governor_figures::NewError;
 
 // One authority and its holders. A scenario gives back in its bodies or in its own Judge what it
 // took, and then calls this one's.

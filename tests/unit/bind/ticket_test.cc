@@ -149,6 +149,26 @@ TEST_F(Tickets, GrowthThatFails_LeavesWhatTheTicketBroughtForTheNext)
     EXPECT_TRUE(world.clean());
 }
 
+TEST_F(Tickets, OfAHolderAtItsAllowance_ServesAGrowthThatAdoptsParkedExtentsToo)
+{
+    auto holder = Holder("bounded", nullptr, 8 * kMiB);
+    auto parked = world.reserve(8 * kMiB, 2 * kMiB);
+    ASSERT_EQ(MBR_OK, world.grow(parked.range, 0, 8 * kMiB));
+    ASSERT_EQ(MBR_OK, world.release(parked.range));
+    auto ticket = Submit(Wish(holder, 8 * kMiB));
+    ASSERT_EQ(MBR_OK, Claim(ticket));
+    EndTicket(ticket);
+    std::swap(holder, world.holder); // who pays for what the world grows
+    auto range = world.reserve(8 * kMiB, 2 * kMiB);
+    EXPECT_EQ(MBR_OK, world.grow(range.range, 0, 8 * kMiB)) << world.error.text;
+    EXPECT_EQ(8 * kMiB, Figures(world.holder).charged_bytes);
+    EXPECT_EQ(0u, Figures(world.holder).granted_bytes);
+    ASSERT_EQ(MBR_OK, world.release(range.range));
+    std::swap(holder, world.holder);
+    EndHolder(holder);
+    EXPECT_TRUE(world.clean());
+}
+
 TEST_F(Tickets, WhatNoGrowthTook_GoesBackOnDemandOrWithTheHolder)
 {
     auto holder = Holder("brief");

@@ -8,6 +8,8 @@ extern "C" {
 #include "governor/governor.h"
 }
 
+#include "tests/support/figures.h"
+
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -74,28 +76,8 @@ struct FakeProbe {
     mbr_probe Seam() { return {FreeBytes, this}; }
 };
 
-inline mbr_error NewError()
-{
-    mbr_error error = {};
-    error.struct_size = sizeof(error);
-    return error;
-}
-
-inline mbr_authority_figures Figures(mbr_authority *authority)
-{
-    mbr_authority_figures figures = {};
-    figures.struct_size = sizeof(figures);
-    mbr_authority_figures_read(authority, &figures);
-    return figures;
-}
-
-inline mbr_holder_figures Figures(mbr_holder *holder)
-{
-    mbr_holder_figures figures = {};
-    figures.struct_size = sizeof(figures);
-    mbr_holder_figures_read(holder, &figures);
-    return figures;
-}
+using governor_figures::Figures;
+using governor_figures::NewError;
 
 inline mbr_refusal NewRefusal()
 {

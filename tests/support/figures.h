@@ -1,0 +1,34 @@
+// The governor's structs, sized and read. Whoever includes this brings the governor's headers: the
+// product's, or those that the explorer of schedules compiles.
+#ifndef MEMBRANE_TESTS_SUPPORT_FIGURES_H
+#define MEMBRANE_TESTS_SUPPORT_FIGURES_H
+
+namespace governor_figures
+{
+
+inline mbr_error NewError()
+{
+    mbr_error error = {};
+    error.struct_size = sizeof(error);
+    return error;
+}
+
+inline mbr_authority_figures Figures(mbr_authority *authority)
+{
+    mbr_authority_figures figures = {};
+    figures.struct_size = sizeof(figures);
+    mbr_authority_figures_read(authority, &figures);
+    return figures;
+}
+
+inline mbr_holder_figures Figures(mbr_holder *holder)
+{
+    mbr_holder_figures figures = {};
+    figures.struct_size = sizeof(figures);
+    mbr_holder_figures_read(holder, &figures);
+    return figures;
+}
+
+} // namespace governor_figures
+
+#endif
