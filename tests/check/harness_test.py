@@ -194,6 +194,7 @@ class Hostile(Case):
 
     def test_forks(self):
         report = self.report(self.bad("hostile_forks"), "--only", "OPN-001")
+        self.assertEqual(report["exit_code"], CONFORMANT)
         self.assertEqual([note["id"] for note in report["notes"]], ["OPN-001"])
         ended = re.fullmatch(r"(\d+) were ended", report["notes"][0]["observed"])
         self.assertIsNotNone(ended, report["notes"])
@@ -202,6 +203,7 @@ class Hostile(Case):
     def test_changes_the_locale(self):
         report = self.report(self.bad("hostile_locale"), "--level", "1")
         self.assertEqual(report["findings"], [])
+        self.assertEqual(report["exit_code"], CONFORMANT)
 
     def test_dies_once_is_flaky(self):
         self.environment["MEMBRANE_BAD_ONCE"] = os.path.join(self.folder, "once")
@@ -363,7 +365,7 @@ class CommandLine(Case):
             self.assertLess(len(found.group(6)), 100, line)
             ids.append(line.split()[0])
         self.assertEqual(len(ids), len(set(ids)))
-        self.assertGreaterEqual(len(ids), 100)
+        self.assertGreaterEqual(len(ids), 400)
 
     def test_rules_of_the_list_are_those_of_the_page(self):
         numbered = re.findall(r"^\| (C\d+) \|", self.run_tool("--contract")[1], re.M)
