@@ -1,5 +1,7 @@
 // Everything that a backing does, at random, against a second opinion on who pays what. One life in
 // two also has faults of the kind whose undo fails: then the oracles of the world alone decide.
+//
+// MEMBRANE_SEED replays a life, MEMBRANE_OPERATIONS sets how many operations both tests have.
 #include "tests/unit/backing/life.h"
 
 #include <cstdio>
@@ -9,16 +11,20 @@ namespace membrane
 namespace
 {
 
-uint64_t seed_of_run()
+constexpr uint64_t kDefaultOperations = 210000;
+
+uint64_t from_environment(const char *name, uint64_t otherwise)
 {
-    const char *given = std::getenv("MEMBRANE_SEED");
-    return given != nullptr ? std::strtoull(given, nullptr, 10) : 1;
+    const char *given = std::getenv(name);
+    return given != nullptr ? std::strtoull(given, nullptr, 10) : otherwise;
 }
 
-void live(bool dirty, uint64_t lives, uint64_t steps)
+/* So many sevenths of the operations, in lives of so many steps. */
+void live(bool dirty, uint64_t sevenths, uint64_t steps)
 {
-    uint64_t seed = seed_of_run(), operations = 0;
-    for (uint64_t i = 0; i < lives && !::testing::Test::HasFailure(); i++) {
+    uint64_t wanted = from_environment("MEMBRANE_OPERATIONS", kDefaultOperations) * sevenths / 7;
+    uint64_t seed = from_environment("MEMBRANE_SEED", 1), operations = 0;
+    for (uint64_t i = 0; operations < wanted && !::testing::Test::HasFailure(); i++) {
         Life life(seed + i, dirty);
         SCOPED_TRACE(::testing::Message() << "MEMBRANE_SEED=" << seed + i);
         for (uint64_t k = 0; k < steps && !::testing::Test::HasFailure(); k++) {
@@ -37,12 +43,12 @@ void live(bool dirty, uint64_t lives, uint64_t steps)
 
 TEST(BackingModel, RandomWork_WithFaultsThatAreUndone_PaysAsTheModelSays)
 {
-    live(false, 300, 500);
+    live(false, 5, 500);
 }
 
 TEST(BackingModel, RandomWork_WithFaultsWhoseUndoFails_LosesNoByte)
 {
-    live(true, 400, 150);
+    live(true, 2, 150);
 }
 
 } // namespace
