@@ -70,7 +70,7 @@ TEST(Sched_TwoClaims, TogetherAboveTheLimit_ExactlyOneIsRefused)
 
 TEST(Sched_TwoClaims, EveryScheduleWithTwoPreemptions_ExactlyOneIsRefused)
 {
-    ExpectHolds(ExploreAll(Make<TwoClaims>(), 2));
+    ExpectHoldsInAll(ExploreAll(Make<TwoClaims>(), 2), 4681);
 }
 
 TEST(Sched_TwoClaims, TornChanges_AreCaught)
@@ -221,7 +221,7 @@ TEST(Sched_Allowance, TransfersAndAClaim_NeverAboveItNobodyRefusedInVain)
 
 TEST(Sched_Allowance, EveryScheduleWithOnePreemption_NeverAboveIt)
 {
-    ExpectHolds(ExploreAll(Make<Allowance>(), 1));
+    ExpectHoldsInAll(ExploreAll(Make<Allowance>(), 1), 22826);
 }
 
 TEST(Sched_Allowance, OpenLock_IsCaught)

@@ -257,6 +257,16 @@ void ExpectHolds(const Outcome &outcome)
     EXPECT_TRUE(outcome.different > 1 || outcome.schedules <= 1) << "the schedules do not differ";
 }
 
+void ExpectHoldsInAll(const Outcome &outcome, uint64_t schedules)
+{
+    ExpectHolds(outcome);
+    if (faults_expected || getenv("MEMBRANE_SCHEDULE") != nullptr)
+        return;
+    EXPECT_GE(
+        outcome.schedules, std::min(schedules, FromEnvironment("MEMBRANE_SCHEDULES", UINT64_MAX)))
+        << "the search has become smaller";
+}
+
 void ExpectCaught(const Outcome &outcome)
 {
     EXPECT_TRUE(outcome.failed) << "nothing was seen in " << outcome.schedules << " schedules, "

@@ -79,6 +79,10 @@ Outcome ExploreAll(const MakeScenario &make, int preemptions, sched_fault fault 
 
 // As a test: nothing fails. In a program whose product lacks a step, the contrary.
 void ExpectHolds(const Outcome &outcome);
+// The same of an exhaustive search, which had at least so many schedules: one that has become
+// smaller is seen here, and whoever took a step out of the product or the scenario says the new
+// number.
+void ExpectHoldsInAll(const Outcome &outcome, uint64_t schedules);
 void ExpectFaults();
 // As a test of the test: a fault is seen.
 void ExpectCaught(const Outcome &outcome);
