@@ -11,7 +11,7 @@ constexpr uint64_t kGranule = 65536;
 constexpr uint64_t kEdgeLimit = 33 * 1024 * 1024; // an odd number of chunks, and half of one
 constexpr uint64_t kEdgeMembers = 2;
 constexpr uint64_t kEdgeThreads = 8;
-constexpr uint64_t kSlotsOfThread = kEdgeLimit / kGranule / 4; // together four times the limit
+constexpr uint64_t kPiecesOfThread = kEdgeLimit / kGranule / 4; // together four times the limit
 
 } // namespace governor_test
 
