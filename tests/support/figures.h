@@ -1,7 +1,11 @@
-// The governor's structs, sized and read. Whoever includes this brings the governor's headers: the
-// product's, or those that the explorer of schedules compiles.
+// The governor's structs, sized and read. A target that includes this depends on the governor's
+// headers itself: on the product, or on what the explorer of schedules compiles.
 #ifndef MEMBRANE_TESTS_SUPPORT_FIGURES_H
 #define MEMBRANE_TESTS_SUPPORT_FIGURES_H
+
+extern "C" {
+#include "governor/governor.h"
+}
 
 namespace governor_figures
 {
