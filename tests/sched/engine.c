@@ -3,6 +3,7 @@
 #include "tests/sched/inside.h"
 
 #include "abi/base/assert.h"
+#include "tests/sched/journal.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -147,6 +148,8 @@ static sched_thread *choose(void)
 {
     end_due_waits();
     uint32_t candidates = ready();
+    if (candidates == 0)
+        sched_journal_line("rest"); /* nobody is in the middle of anything */
     while (candidates == 0) {
         if (all_ended())
             return &sched.outside;

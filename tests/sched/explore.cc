@@ -2,6 +2,8 @@
 // counts, and the text of a failure. Never decides what a scenario must keep.
 #include "tests/sched/explore.h"
 
+#include "tests/sched/journal.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -65,6 +67,8 @@ void LookAt(void *context, uint8_t fiber)
 void RunOne(Search *search, const MakeScenario &make, uint64_t seed)
 {
     search->report->seed = seed;
+    const testing::TestInfo *test = testing::UnitTest::GetInstance()->current_test_info();
+    sched_journal_begin(test->test_suite_name(), test->name(), seed);
     Draw draw(seed);
     std::unique_ptr<Scenario> scenario = make(draw);
     std::vector<std::function<void()>> work = scenario->Bodies();
@@ -75,6 +79,7 @@ void RunOne(Search *search, const MakeScenario &make, uint64_t seed)
     sched_run(bodies.data(), static_cast<int>(bodies.size()), &rules);
     scenario->Judge();
     scenario.reset();
+    sched_journal_line("end");
 }
 
 void Count(Search *search)
@@ -145,6 +150,7 @@ void RunAll(Search *search)
 {
     search->choice.preemption_limit = search->preemptions;
     sched_init(search->report, &search->choice, search->fault);
+    sched_journal_open(getenv("MEMBRANE_JOURNAL"));
     Rehearse(search);
     search->choice.exhaustive = search->exhaustive;
     if (search->exhaustive)

@@ -32,7 +32,15 @@ _FILES = {
     ],
 }
 
-def _object(name, source, copts = []):
+# Files with a header before them, which has the journal see what they do.
+_JOURNALED = ["ticket"]
+
+# Whoever replays the journals.
+_READERS = ["//tests/model:__pkg__"]
+
+def _object(name, source, stem, copts = []):
+    if stem in _JOURNALED:
+        copts = copts + ["-include", "tests/sched/shim/%s.h" % stem]
     native.cc_library(
         name = name,
         testonly = 1,
@@ -64,8 +72,8 @@ def product(name):
     """Every file of the product that the scenarios run, and the door to its structs."""
     for package, stems in _FILES.items():
         for stem in stems:
-            _object("object_" + stem, "%s:%s.c" % (package, stem))
-    _object("object_door", "door.c")
+            _object("object_" + stem, "%s:%s.c" % (package, stem), stem)
+    _object("object_door", "door.c", "door")
     native.cc_library(
         name = name,
         testonly = 1,
@@ -91,7 +99,7 @@ def twin(name, stem, edit, test, scenario):
     )
 
     # What the missing step used may be used by nobody else.
-    _object(name + "_object", name + "_source", ["-Wno-unused-function"])
+    _object(name + "_object", name + "_source", stem, ["-Wno-unused-function"])
     native.cc_test(
         name = name + "_twin_test",
         size = "small",
@@ -100,6 +108,7 @@ def twin(name, stem, edit, test, scenario):
             "fibers",
             "once",
         ],
+        visibility = _READERS,
         deps = [
             ":twin_main",
             ":" + test + "_scenarios",
@@ -125,6 +134,7 @@ def scenarios(name):
         name = name + "_test",
         size = "small",
         tags = ["fibers"],
+        visibility = _READERS,
         deps = [
             ":" + name + "_scenarios",
             ":object_door",

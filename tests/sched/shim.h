@@ -39,5 +39,7 @@ bool sched_store_waits(void *object, const void *value, size_t bytes);
 /* Where the caller's own store to the object still waits, that is what it reads. */
 void sched_read_own(const void *object, void *value, size_t bytes);
 void sched_land_stores(void);
+/* For the journal: the change has just been made, by code of the file. */
+void sched_changed(const void *object, uint64_t before, uint64_t after, const char *file);
 
 #endif

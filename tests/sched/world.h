@@ -110,6 +110,7 @@ class GovernorScenario : public Scenario
         mbr_error error = NewError();
         SCHED_REQUIRE(
             mbr_authority_create(governor_, &options, &made, &error) == MBR_OK, "%s", error.text);
+        sched_journal_authority(made);
         return made;
     }
 
@@ -119,6 +120,7 @@ class GovernorScenario : public Scenario
         mbr_error error = NewError();
         SCHED_REQUIRE(
             mbr_holder_create(authority, &options, &made, &error) == MBR_OK, "%s", error.text);
+        sched_journal_holder(made);
         return made;
     }
 

@@ -16,6 +16,8 @@
 #endif
 #define SCHED_TYPE_OF(object) __typeof__(SCHED_LOAD_NOW(object))
 #define SCHED_POINT(kind, object) sched_point(kind, (const void *)(object), __FILE__, __LINE__)
+#define SCHED_CHANGED(object, before, after)                                                       \
+    sched_changed((const void *)(object), (uint64_t)(before), (uint64_t)(after), __FILE__)
 
 #undef atomic_load_explicit
 #define atomic_load_explicit(object, order)                                                        \
@@ -50,6 +52,7 @@
         if (sched_changes_are_torn)                                                                \
             SCHED_POINT(SCHED_CHANGE, object);                                                     \
         SCHED_STORE_NOW(object, (SCHED_TYPE_OF(object))(changed));                                 \
+        SCHED_CHANGED(object, sched_old, SCHED_LOAD_NOW(object));                                  \
         sched_old;                                                                                 \
     })
 
@@ -80,10 +83,12 @@
         bool sched_equal = sched_found == *sched_expected;                                         \
         if (sched_equal && sched_changes_are_torn)                                                 \
             SCHED_POINT(SCHED_CHANGE, object);                                                     \
-        if (sched_equal)                                                                           \
+        if (sched_equal) {                                                                         \
             SCHED_STORE_NOW(object, sched_desired);                                                \
-        else                                                                                       \
+            SCHED_CHANGED(object, sched_found, sched_desired);                                     \
+        } else {                                                                                   \
             *sched_expected = sched_found;                                                         \
+        }                                                                                          \
         (void)(success);                                                                           \
         (void)(failure);                                                                           \
         sched_equal;                                                                               \
