@@ -1,0 +1,131 @@
+#!/usr/bin/python3
+"""The journals of many schedules of the governor's own code hold against the rules in words; those of twins,
+which lack a step, and journals with one line changed are refused, each for its reason."""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+
+import replay_trace  # noqa: E402
+
+SCHEDULES = 200
+REHEARSALS = 2  # of each scenario, before the seeds
+# Schedules that a seed makes, in a product without a fault.
+SOUND = '-*Caught:*EverySchedule*'
+
+
+def journal_of(program, *arguments):
+    """What the program writes, whatever comes of it."""
+    with tempfile.NamedTemporaryFile('r', encoding='ascii') as journal:
+        environment = dict(os.environ, MEMBRANE_JOURNAL=journal.name, MEMBRANE_SCHEDULES=str(SCHEDULES))
+        for unwanted in ('MEMBRANE_SCHEDULE', 'TESTBRIDGE_TEST_ONLY', 'XML_OUTPUT_FILE'):
+            environment.pop(unwanted, None)
+        done = subprocess.run([f'tests/sched/{program}', *arguments], env=environment, text=True, check=False,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)
+        if done.returncode != 0:
+            raise AssertionError(f'{program}: status {done.returncode}\n{done.stdout[-4000:]}')
+        return journal.read().splitlines()
+
+
+class Sound(unittest.TestCase):
+    def check(self, program, edges):
+        lines = journal_of(program, '--gtest_filter=' + SOUND)
+        seen = replay_trace.replay(lines)
+        scenarios = {line.split()[2] for line in lines if ' schedule ' in line}
+        self.assertGreater(len(scenarios), 3)
+        self.assertEqual(seen.schedule_count, (SCHEDULES + REHEARSALS) * len(scenarios))
+        self.assertEqual(seen.edges & edges, edges)
+        print(f'{program}: {seen.schedule_count} schedules, {seen.arbitration_count} arbitrations, '
+              f'{seen.move_count} moves')
+
+    def test_tickets_every_line_is_as_the_rules_say(self):
+        self.check('ticket_test', {(before, after) for before, afters in replay_trace.EDGES.items()
+                                   for after in afters})
+
+    def test_pressure_every_line_is_as_the_rules_say(self):
+        self.check('pressure_test', {('waiting', 'granted'), ('granted', 'claimed'), ('waiting', 'cancelled')})
+
+
+class Refused(unittest.TestCase):
+    def refuse(self, lines, reason):
+        with self.assertRaisesRegex(replay_trace.Difference, reason):
+            replay_trace.replay(lines)
+
+
+class Twins(Refused):
+    def check(self, twin, scenario, reason):
+        self.refuse(journal_of(twin + '_twin_test', scenario), reason)
+
+    def test_late_ticket_granted(self):
+        self.check('late_ticket_granted', 'Sched_TimeOutAtGrant.DeadlineAndBytes*',
+                   r'the verdict on ticket 1 is (grant|wait) in the journal, time out by the rules')
+
+    def test_ticket_wakes_unbooked(self):
+        self.check('ticket_wakes_unbooked', 'Sched_CancelAgainstGrant.ClaimsToo*',
+                   'ticket 1 is told before its bytes are booked')
+
+    def test_release_wakes_nobody(self):
+        self.check('release_wakes_nobody', 'Sched_SubmitAgainstRelease.AnyOrder*',
+                   r'ticket 1 of \d+ bytes is left waiting with \d+ free .*: grant')
+
+    def test_limit_settles_nobody(self):
+        self.check('limit_settles_nobody', 'Sched_LimitAgainstTicket.LoweredAndRaised*',
+                   r'ticket 1 of \d+ bytes is left waiting with \d+ free .*: (grant|refuse)')
+
+    def test_limit_passes_claims(self):
+        self.check('limit_passes_claims', 'Sched_Lowering.AgainstClaims*',
+                   r'free before this is -?\d+ in the journal, -?\d+ by the rules')
+
+
+class Edited(Refused):
+    """A sound journal with one line changed."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.lines = journal_of('ticket_test', '--gtest_filter=' + SOUND)
+
+    def edit(self, pattern, replacement, reason):
+        """The first line of the pattern becomes what is given: several lines, or none."""
+        at = next(number for number, line in enumerate(self.lines) if re.search(pattern, line))
+        changed = [re.sub(pattern, text, self.lines[at]) for text in replacement]
+        self.refuse(self.lines[:at] + changed + self.lines[at + 1:], reason)
+
+    def test_verdict_flipped(self):
+        self.edit(r' verdict (\d+) (\d+) 1 0$', [r' verdict \1 \2 0 0'],
+                  'the verdict on ticket 1 is wait in the journal, grant by the rules')
+
+    def test_grant_without_verdict(self):
+        self.edit(r'^(.) arbitrate (\d+) (.*)$', [r'\1 moves \2 1 0 1', r'\1 arbitrate \2 \3'],
+                  'ticket 1 was never arbitrated')
+
+    def test_state_skipped(self):
+        self.edit(r' moves (\d+) (\d+) 0 1$', [r' moves \1 \2 0 2'], 'ticket 1 went from waiting to claimed')
+
+    def test_claim_doubled(self):
+        self.edit(r' moves (\d+) (\d+) 1 2$', [r' moves \1 \2 1 2'] * 2,
+                  'the state of ticket 1 is granted in the journal, claimed by the rules')
+
+    def test_grant_not_carried_out(self):
+        self.edit(r' moves (\d+) (\d+) 0 1$', [], "verdicts are not carried out: {1: 'grant'}")
+
+    def test_held_byte_lost(self):
+        self.edit(r' arbitrated (\d+) ([1-9]\d*) 0 ', [lambda found: f' arbitrated {found[1]} {int(found[2]) - 1} 0 '],
+                  r'what is held is \d+ in the journal, \d+ by the rules')
+
+    def test_return_lost(self):
+        self.edit(r' returns .*$', [], r'whether ticket 1 gave its bytes back is False in the journal')
+
+    def test_room_changed_unseen(self):
+        self.edit(r' room (\d+) (\d+) 0 credit.c$', [], r'free is \d+ in the journal, 0 by the rules')
+
+    def test_end_missing(self):
+        self.refuse(self.lines[:-1], 'the journal ends inside of a schedule')
+
+
+if __name__ == '__main__':
+    unittest.main(verbosity=1)
