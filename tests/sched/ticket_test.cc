@@ -1,6 +1,10 @@
 // Tickets against what settles them: releases, cancels, deadlines, new generations, limits.
 #include "tests/sched/world.h"
 
+extern "C" {
+#include "governor/arbiter.h"
+}
+
 #include <gtest/gtest.h>
 
 using namespace sched_test;
@@ -117,16 +121,22 @@ TEST(Sched_SubmitAgainstRelease, LostSignals_AreCaught)
     ExpectCaught(ExploreRandom(Make<SubmitAgainstRelease>(), SCHED_LOST_SIGNAL));
 }
 
-// Three tickets for more than there is: each gets its bytes when others give theirs back.
+// Three tickets for more than there is, some matured, some of one holder whose allowance is not
+// enough for both: each gets its bytes when others give theirs back.
 class ThreeTickets : public Waiting
 {
   public:
     explicit ThreeTickets(Draw &draw) : Waiting(draw)
     {
+        mbr_holder *before = nullptr;
         for (Wanted &wanted : wanted_of_) {
-            wanted.holder = Holder(draw.From(0, 2) == 0 ? limit_ / 2 : MBR_NO_ALLOWANCE);
+            bool together = before != nullptr && draw.From(0, 2) == 0;
+            wanted.holder =
+                together ? before : Holder(draw.From(0, 2) == 0 ? limit_ / 2 : MBR_NO_ALLOWANCE);
+            before = wanted.holder;
             wanted.options = Wish(wanted.holder, draw.From(1, limit_ / 2));
             wanted.options.priority = static_cast<uint32_t>(draw.From(0, 7));
+            wanted.options.since_ns = sched_now_ns() - draw.From(0, 4) * MBR_AGEING_NS;
         }
     }
 
