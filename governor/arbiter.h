@@ -7,8 +7,8 @@
  *   2. those that stay within their holder's own allowance before those that borrow.
  *   3. the higher priority, with its age counted; then the oldest.
  *
- * A ticket above the set limit is refused, and one whose deadline is past times out, before anything
- * else.
+ * A ticket above the set limit is refused, and one whose deadline is past times out, before
+ * anything else.
  *
  * In that order, made once, each gets its bytes if they are free and its holder may lease them. One
  * that is matured or asking, that has to wait for bytes alone and could get them under the limit in
