@@ -130,20 +130,23 @@ mbr_status mbr_manager_destroy_authority(
     mbr_manager *manager, mbr_authority_handle authority, mbr_error *error)
 {
     mbr_status status;
-    mbr_authority_record *record = mbr_find_authority(manager, authority.value, &status, error);
-    if (record == NULL)
-        return status;
     mbr_lock_take(&manager->lock);
+    mbr_authority_record *record = mbr_find_authority(manager, authority.value, &status, error);
+    if (record == NULL) {
+        mbr_lock_drop(&manager->lock);
+        return status;
+    }
     uint64_t holders = record->holder_count, backings = record->backing_count;
     uint64_t callers = record->caller_count;
     bool mine = holders + backings + callers == 0 && !record->closing;
     record->closing |= mine;
+    if (mine) /* under the lock, so that no poll finds it between its last count and its end */
+        mbr_table_take(&manager->authorities, authority.value);
     mbr_lock_drop(&manager->lock);
     if (!mine)
         return mbr_fail(error, MBR_IN_USE,
             "%llu holders, %llu bindings and %llu calls refer to the authority; end them first",
             (unsigned long long)holders, (unsigned long long)backings, (unsigned long long)callers);
-    mbr_table_take(&manager->authorities, authority.value);
     mbr_await_walks(manager);
     status = mbr_authority_destroy(record->authority, error);
     if (status != MBR_OK) {
@@ -234,14 +237,14 @@ mbr_holder_record *mbr_refer_holder(
         record = NULL;
     }
     if (record != NULL)
-        record->prefix_count++;
+        record->reference_count++;
     mbr_lock_drop(&manager->lock);
     return record;
 }
 
 void mbr_unrefer_holder(mbr_manager *manager, mbr_holder_record *record)
 {
-    mbr_unrefer(manager, &record->prefix_count);
+    mbr_unrefer(manager, &record->reference_count);
 }
 
 static mbr_status begin_close(
@@ -250,10 +253,10 @@ static mbr_status begin_close(
     mbr_status status;
     mbr_lock_take(&manager->lock);
     mbr_holder_record *record = mbr_await_holder_locked(manager, handle.value, &status, error);
-    if (record != NULL && record->prefix_count != 0)
+    if (record != NULL && record->reference_count != 0)
         status = mbr_fail(error, MBR_IN_USE,
             "%llu prefixes, tickets and admissions are the holder's; end them first",
-            (unsigned long long)record->prefix_count);
+            (unsigned long long)record->reference_count);
     else if (record != NULL)
         record->closing = true;
     mbr_lock_drop(&manager->lock);

@@ -58,8 +58,8 @@ typedef struct mbr_holder_record {
     mbr_authority_record *authority;
     uint64_t holder_id;
     uint64_t handle;
-    uint64_t prefix_count; /* prefixes, tickets and admissions that are the holder's */
-    bool closing;          /* one call at a time tries to end it */
+    uint64_t reference_count; /* prefixes, tickets and admissions that are the holder's */
+    bool closing;             /* one call at a time tries to end it */
 } mbr_holder_record;
 
 typedef struct mbr_ticket_record {

@@ -137,6 +137,8 @@ typedef struct mbr_authority_request {
 
 MBR_API mbr_status mbr_manager_create_authority(mbr_manager *manager,
     const mbr_authority_request *request, mbr_authority_handle *authority, mbr_error *error);
+/* MBR_IN_USE while a holder or a binding refers to it, or a call of another thread that may ask its
+ * holders: a poll, a changed limit, a retirement of tickets. */
 MBR_API mbr_status mbr_manager_destroy_authority(
     mbr_manager *manager, mbr_authority_handle authority, mbr_error *error);
 

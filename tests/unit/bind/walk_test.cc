@@ -159,6 +159,33 @@ TEST(Walk, PrefixesAttachedWhileTheyAreReleased_AreThereOrStale)
     EXPECT_TRUE(world.clean());
 }
 
+TEST(Walk, AuthoritiesDestroyedWhileAnotherThreadPolls_EndOnceOrAreInUse)
+{
+    HostWorld world;
+    std::atomic<bool> done{false};
+    std::atomic<uint64_t> polls{0};
+    std::thread poller([&] {
+        for (; !done.load(); polls++)
+            mbr_manager_poll(world.manager);
+    });
+    auto request = sized<mbr_authority_request>();
+    request.tier = MBR_TIER_HOST;
+    request.name = "brief";
+    request.limit_bytes = kMiB;
+    for (int i = 0; i < 1000 || polls.load() < 1000; i++) {
+        mbr_authority_handle brief = {0};
+        EXPECT_EQ(
+            MBR_OK, mbr_manager_create_authority(world.manager, &request, &brief, &world.error));
+        mbr_status status = MBR_IN_USE;
+        while (status == MBR_IN_USE) // by the poll
+            status = mbr_manager_destroy_authority(world.manager, brief, &world.error);
+        EXPECT_EQ(MBR_OK, status) << world.error.text;
+    }
+    done = true;
+    poller.join();
+    EXPECT_TRUE(world.clean());
+}
+
 // The growth is inside until its publish callback returns: the release waits, and then ends it.
 TEST(Walk, RangeReleasedWhileItGrows_IsReleasedAfterwards)
 {
