@@ -406,7 +406,8 @@ static mbr_status attempt(mbr_growth_run *run, mbr_range_grow_result *result, ui
     mbr_status status = take_budget(run);
     if (status != MBR_OK) {
         if (refusal->reason != MBR_REFUSED_ALLOWANCE && refusal->reason != MBR_REFUSED_CAPACITY)
-            *short_bytes = create_bytes - mbr_min(refusal->available_bytes, create_bytes);
+            *short_bytes =
+                refusal->asked_bytes - mbr_min(refusal->available_bytes, refusal->asked_bytes);
         return mbr_backing_refuse(status, refusal, run->error);
     }
     run->planned = false;

@@ -169,6 +169,23 @@ TEST_F(Tickets, OfAHolderAtItsAllowance_ServesAGrowthThatAdoptsParkedExtentsToo)
     EXPECT_TRUE(world.clean());
 }
 
+TEST_F(Tickets, GrowthBeyondItsTicket_HasTheCacheGiveTheRestAlone)
+{
+    auto parked = world.reserve(32 * kMiB, 2 * kMiB);
+    ASSERT_EQ(MBR_OK, world.grow(parked.range, 0, 16 * kMiB));
+    ASSERT_EQ(MBR_OK, world.release(parked.range)); // the cache has them, in extents of 2 MiB
+    auto range = world.reserve(32 * kMiB, 8 * kMiB);
+    ASSERT_EQ(MBR_OK, world.grow(range.range, 0, 8 * kMiB));
+    auto ticket = Submit(Wish(world.holder, 8 * kMiB)); // all that was free
+    ASSERT_EQ(MBR_OK, Claim(ticket));
+    EndTicket(ticket);
+    EXPECT_EQ(MBR_OK, world.grow(range.range, 8 * kMiB, 24 * kMiB)) << world.error.text;
+    EXPECT_EQ(32 * kMiB, Figures(world.holder).charged_bytes);
+    EXPECT_EQ(0u, Figures(world.holder).granted_bytes);
+    ASSERT_EQ(MBR_OK, world.release(range.range));
+    EXPECT_TRUE(world.clean());
+}
+
 TEST_F(Tickets, WhatNoGrowthTook_GoesBackOnDemandOrWithTheHolder)
 {
     auto holder = Holder("brief");
@@ -333,14 +350,12 @@ TEST_F(Tickets, InsideAHoldersCallback_ATicketIsSubmittedAndEndedButNotWaitedFor
         }
         return uint64_t{0};
     };
-    auto holder = Holder("asked");
     outer = Submit(Wish(world.holder, 8 * kMiB));
     auto curious = Holder("curious", &asked);
     mbr_status status = mbr_manager_wait_ticket(world.manager, outer, &world.error);
     EXPECT_EQ(MBR_STALE, status);
     EXPECT_TRUE(done);
     EndHolder(curious);
-    EndHolder(holder);
     ASSERT_EQ(MBR_OK, world.release(range.range));
 }
 
@@ -402,11 +417,24 @@ TEST_F(Tickets, Borrower_GivesBackWhatALenderWants)
 {
     Asked asked;
     auto lender = Holder("lender", nullptr, 16 * kMiB, MBR_HOLDER_BORROWS);
-    auto ticket = Submit(Wish(lender, 20 * kMiB));
-    EXPECT_EQ(MBR_OK, Claim(ticket));
-    EXPECT_EQ(4 * kMiB, Figures(lender).borrowed_bytes);
-    EndTicket(ticket);
+    auto borrower = Holder("borrower", &asked, 16 * kMiB, MBR_HOLDER_BORROWS);
+    uint64_t wanted = 0;
+    asked.could = [] { return 28 * kMiB; };
+    asked.give = [&](uint64_t bytes) {
+        wanted = bytes;
+        EXPECT_EQ(MBR_OK, mbr_manager_return_aside(world.manager, borrower, nullptr, &world.error));
+    };
+    auto lent = Submit(Wish(borrower, 28 * kMiB));
+    ASSERT_EQ(MBR_OK, Claim(lent));
+    EXPECT_EQ(12 * kMiB, Figures(borrower).borrowed_bytes);
+    auto own = Submit(Wish(lender, 16 * kMiB));
+    EXPECT_EQ(MBR_OK, Claim(own));
+    EXPECT_EQ(12 * kMiB, wanted); // down to its own share, and no further
+    EXPECT_EQ(0u, Figures(borrower).borrowed_bytes);
+    for (auto ticket : {lent, own})
+        EndTicket(ticket);
     EndHolder(lender);
+    EndHolder(borrower);
 }
 
 TEST_F(Tickets, LimitInTwoPhases_HasTheCachesGive)
