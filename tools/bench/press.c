@@ -5,8 +5,6 @@
 #include "governor/ticket.h"
 #include "tools/bench/rounds.h"
 
-#include <time.h>
-
 #define HOLDER_COUNT 10
 #define PART_BYTES (UINT64_C(1) << 20)
 #define ALL_BYTES (HOLDER_COUNT * PART_BYTES)
@@ -19,14 +17,6 @@ typedef struct press_state {
     mbr_holder *givers[HOLDER_COUNT];
     double apart_ns; /* of this round, not to be counted */
 } press_state;
-
-/* As rounds.c takes it. */
-static double own_ns(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
-}
 
 static uint64_t ask(void *context, const mbr_pressure *pressure)
 {
@@ -54,10 +44,10 @@ static bool fill(press_state *state)
 
 static bool refill(press_state *state)
 {
-    double begin = own_ns();
+    double begin = mbr_bench_own_ns();
     mbr_grant_return(state->waiter, ALL_BYTES);
     bool done = fill(state);
-    state->apart_ns += own_ns() - begin;
+    state->apart_ns += mbr_bench_own_ns() - begin;
     return done;
 }
 

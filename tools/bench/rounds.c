@@ -12,7 +12,7 @@
 #define COUNT_LIMIT (UINT64_C(1) << 24)
 #define ATTEMPTS_A_ROUND 6 /* of two threads, for one in which nobody took a core away */
 
-static double own_ns(void)
+double mbr_bench_own_ns(void)
 {
     struct timespec time;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -31,9 +31,9 @@ static bool run_once(mbr_contestant *one, mbr_pair *pair, double *ns, bool *dist
     } else {
         if (one->apart_ns != NULL)
             *one->apart_ns = 0;
-        double begin = own_ns();
+        double begin = mbr_bench_own_ns();
         done = one->work(one->context, 0, one->count);
-        *ns = own_ns() - begin;
+        *ns = mbr_bench_own_ns() - begin;
         if (one->apart_ns != NULL)
             *ns -= *one->apart_ns;
     }

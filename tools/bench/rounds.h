@@ -32,6 +32,9 @@ typedef struct mbr_contestant {
 bool mbr_bench_rounds(
     mbr_bench *bench, mbr_contestant *contestants, uint32_t count, uint64_t rounds);
 
+/* The calling thread's processor time, by which a round of one thread is measured. */
+double mbr_bench_own_ns(void);
+
 void mbr_bench_take_side(mbr_bench_side *side, const mbr_contestant *contestant, double scale);
 
 /* Fills a row whose value is ours minus theirs, in ns an operation. */

@@ -175,8 +175,7 @@ int mbr_cli_limit(int argc, char **argv)
     };
     static const struct argp argp = {table, parse_limit, "NAME BYTES",
         "Sets the limit of a shared ledger while its processes run. Lowering it revokes nothing: "
-        "no "
-        "process gets another chunk until what is leased is below it.",
+        "no process gets another chunk until what is leased is below it.",
         NULL, NULL, NULL};
     ledger_options options = {0};
     int code;

@@ -5,8 +5,6 @@
 
 #include <stdlib.h>
 
-#define DRAIN_NS UINT64_C(60000000000)
-
 /* ---- Starts */
 
 /* What the prompt's whole blocks are now becomes a prefix for later requests. Not being able to
@@ -22,7 +20,7 @@ static bool keep_prefix(replay_tenant *tenant, replay_run *run)
     /* Others read it on streams of their own: it is a prefix once its last write is done. */
     mbr_error error = {MBR_SIZED(mbr_error)};
     if (mbr_cpu_synchronize(sim->world.cpu, sim->world.natives[run->contents.stream],
-            replay_wall_ns() + DRAIN_NS, &error) != MBR_OK)
+            replay_drain_deadline_ns(), &error) != MBR_OK)
         return replay_fail(sim, "the writes of request %llu do not end: %s",
             (unsigned long long)run->index, error.text);
     mbr_kv_prefix *prefix;

@@ -4,11 +4,9 @@
 
 #include "abi/base/checked.h"
 
-#define DRAIN_NS UINT64_C(60000000000)
-
 void replay_settle_releases(replay_sim *sim)
 {
-    mbr_ep_drain(sim->world.manager, sim->world.ep, replay_wall_ns() + DRAIN_NS, NULL);
+    mbr_ep_drain(sim->world.manager, sim->world.ep, replay_drain_deadline_ns(), NULL);
 }
 
 static bool evict_prefix(replay_tenant *tenant)

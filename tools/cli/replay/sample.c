@@ -6,8 +6,6 @@
 
 #include <stdlib.h>
 
-#define DRAIN_NS UINT64_C(60000000000)
-
 /* Every second point goes when there is no room for more. */
 static void thin_out(mbr_replay_series *series)
 {
@@ -79,8 +77,8 @@ void replay_checkpoint(replay_sim *sim)
     mbr_replay_report *report = sim->report;
     mbr_error error = {MBR_SIZED(mbr_error)};
     uint64_t blocks, pss;
-    if (mbr_ep_drain(sim->world.manager, sim->world.ep,
-            mbr_clock_now(&mbr_clock_monotonic) + DRAIN_NS, &error) != MBR_OK)
+    if (mbr_ep_drain(sim->world.manager, sim->world.ep, replay_drain_deadline_ns(), &error) !=
+        MBR_OK)
         return;
     mbr_authority_figures books = {MBR_SIZED(mbr_authority_figures)};
     mbr_mechanism_figures mechanism = {MBR_SIZED(mbr_mechanism_figures)};

@@ -8,7 +8,7 @@
 
 #define DRAIN_NS UINT64_C(60000000000)
 
-static uint64_t deadline(void)
+uint64_t replay_drain_deadline_ns(void)
 {
     return mbr_clock_now(&mbr_clock_monotonic) + DRAIN_NS;
 }
@@ -166,7 +166,7 @@ static mbr_status destroy_caches(replay_world *world, mbr_error *error)
 void replay_world_settle(replay_world *world, mbr_replay_report *report)
 {
     mbr_error error = {MBR_SIZED(mbr_error)};
-    mbr_status status = mbr_ep_drain(world->manager, world->ep, deadline(), &error);
+    mbr_status status = mbr_ep_drain(world->manager, world->ep, replay_drain_deadline_ns(), &error);
     if (status == MBR_OK)
         status = mbr_manager_audit(world->manager, &error);
     if (status == MBR_OK)
@@ -206,7 +206,7 @@ mbr_status replay_world_close(replay_world *world, mbr_error *error)
         CLOSE(mbr_cpu_stream_destroy(world->cpu, world->natives[i], error));
     }
     if (world->ep.value != 0)
-        CLOSE(mbr_ep_destroy(world->manager, world->ep, deadline(), error));
+        CLOSE(mbr_ep_destroy(world->manager, world->ep, replay_drain_deadline_ns(), error));
     if (world->cpu != NULL)
         CLOSE(mbr_cpu_destroy(world->cpu, error));
     for (uint32_t i = 0; i < MBR_REPLAY_TENANT_LIMIT_COUNT; i++) {

@@ -28,6 +28,9 @@ typedef struct replay_world {
     uint32_t stream_count;                   /* attached */
 } replay_world;
 
+/* Until when releases and writes that are under way are waited for, in real time. */
+uint64_t replay_drain_deadline_ns(void);
+
 /* MBR_EXIT_…; on failure everything that was opened is closed again. */
 int replay_world_open(
     replay_world *world, const mbr_replay_options *options, char text[MBR_REPLAY_TEXT_BYTES]);
