@@ -1,6 +1,7 @@
 """`membrane new-plugin` from outside: the folder that it writes builds against installed headers alone,
 with make and with Bazel, and opens as a plugin; what it cannot write leaves nothing."""
 
+import errno
 import json
 import os
 import resource
@@ -51,8 +52,9 @@ class NewPlugin(unittest.TestCase):
 
     def test_the_folder_builds_with_bazel_and_no_network_and_conforms(self):
         """The test's own sandbox has no network: its tag `block-network`."""
-        with self.assertRaises(OSError):
+        with self.assertRaises(OSError) as refused:
             socket.create_connection(("192.0.2.1", 80), timeout=1)
+        self.assertEqual(refused.exception.errno, errno.ENETUNREACH)  # with a network it would time out
         done = self.new_plugin("acme-gpu", "--include", self.installed())
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         home = os.path.join(self.folder, "home")  # a user without a .bazelrc
