@@ -26,15 +26,16 @@ typedef struct mbr_member_need {
 bool mbr_all_can_finish(uint64_t free_bytes, mbr_member_need *needs, uint32_t count);
 
 /* For the members of one authority. What others of the authority have charged is not theirs to use:
- * the capacity is the limit in force less what is leased by holders that are not `holder` and not
- * caches. `holder` pays for all members. */
+ * the capacity is the limit in force, with what a shared ledger had free when it was asked last,
+ * less what other holders have, but for what caches have charged; and at most the allowance of
+ * `holder`, unless it borrows. `holder` pays for all members. */
 mbr_status mbr_admission_create(mbr_holder *holder, mbr_admission **admission, mbr_error *error);
 /* MBR_IN_USE while there are members. NULL is allowed. */
 mbr_status mbr_admission_destroy(mbr_admission *admission, mbr_error *error);
 
-/* MBR_OVER_BUDGET fills *refusal (may be NULL): CAPACITY, it could not finish if it were alone;
- * LIMIT, not beside those that are in, and when to come again; MBR_BUSY: as many are in as can;
- * MBR_INVALID_ARGUMENT: most_bytes 0. */
+/* MBR_OVER_BUDGET fills *refusal (may be NULL): CAPACITY or ALLOWANCE, it could not finish if it
+ * were alone; LIMIT, not beside those that are in, and when to come again; MBR_BUSY: as many are in
+ * as can; MBR_INVALID_ARGUMENT: most_bytes 0. */
 mbr_status mbr_admit(mbr_admission *admission, uint64_t most_bytes, mbr_member *member,
     mbr_refusal *refusal, mbr_error *error);
 /* Before a member leases `bytes` more. MBR_OK: done; all can still finish. MBR_BUSY: it waits until

@@ -2,8 +2,8 @@
  * tickets, their reference model and their protocol model share. Knows no lock, no clock, no book.
  *
  * The order of tickets:
- *   1. matured ones, the oldest first. A ticket rises by one priority each ageing_ns; it is matured
- *      when that carries it past the highest priority, so none is overtaken for ever.
+ *   1. matured ones, the oldest first. A ticket rises by one priority each MBR_AGEING_NS; it is
+ *      matured when that carries it past the highest priority, so none is overtaken for ever.
  *   2. those that stay within their holder's own allowance before those that borrow.
  *   3. the higher priority, with its age counted; then the oldest.
  *

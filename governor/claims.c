@@ -79,7 +79,7 @@ mbr_status mbr_wait_all(const mbr_claim *claims, uint32_t count, uint32_t priori
     *refused_index = UINT32_MAX;
     if (!order(claims, count, indices))
         return mbr_fail(error, MBR_INVALID_ARGUMENT,
-            "%u claims, of which two are of one authority; give at most %d, each of another", count,
+            "%u claims, too many or two of one authority; give at most %d, each of another", count,
             MBR_AUTHORITY_LIMIT_COUNT);
     if (count == 0)
         return MBR_OK;

@@ -5,9 +5,10 @@
  * claim never pass each other: no claim that began under an old limit can end above the new one.
  *
  * Which outsider may touch which field: books.c writes cells, slots and the folded charges;
- * credit.c writes slots[].credit_bytes and room_bytes; limit.c writes the limits, lease.c the
- * leased one; refusal.c the rates; all others only read. `lock` is the authority's,
- * `governor->lock` guards the lists. */
+ * credit.c writes slots[].credit_bytes and room_bytes, which limit.c shifts with the limits that it
+ * writes; lease.c writes what the ledger said, refusal.c the rates, ticket.c and change.c what is
+ * marked as theirs; all others only read. `lock` is the authority's, `governor->lock` guards the
+ * lists. */
 #ifndef MEMBRANE_GOVERNOR_INTERNAL_H
 #define MEMBRANE_GOVERNOR_INTERNAL_H
 

@@ -10,7 +10,7 @@
  *
  * All changes are made under an open-file-description lock on the head. Each change is one write of
  * one record, so a member that is killed at any point leaves a page that the next one understands
- * (docs/governor.md lists the points). A member holds a lock on a byte of its record while it
+ * (docs/shared-ledger.md lists the points). A member holds a lock on a byte of its record while it
  * lives. It is gone when that byte is free and either the driver's free figure has risen by what it
  * had, or MBR_SHARED_GONE_NS have passed; then its chunks go back.
  *
@@ -68,8 +68,10 @@ mbr_status mbr_shared_join(const mbr_shared_place *place, const mbr_heap *heap,
 void mbr_shared_leave(mbr_shared *shared);
 
 /* Each call below fills *view, all zero on failure but MBR_OVER_BUDGET. Their failures:
- * MBR_UNTRUSTED, MBR_VERSION_MISMATCH, MBR_SYSTEM, MBR_STALE, each with a page that is unchanged by
- * them. `claimed_bytes` is only told to others. */
+ * MBR_UNTRUSTED, MBR_VERSION_MISMATCH, MBR_SYSTEM, MBR_UNSUPPORTED (no lock or no space is to be
+ * had), MBR_STALE (a forked child, or a file that was removed) and MBR_NOT_READY (one that was
+ * emptied), each with a record of this member's that is unchanged by them. `claimed_bytes` is only
+ * told to others. */
 
 /* Leases at least `bytes`, in whole chunks as far as they are there. MBR_OVER_BUDGET: nothing was
  * leased, and others can see what was wanted. */

@@ -87,8 +87,7 @@ static mbr_status check_head(const mbr_shared_head *head, const char *path, mbr_
     if (head->version != MBR_SHARED_VERSION || head->page_bytes != MBR_SHARED_PAGE_BYTES)
         return mbr_fail(error, MBR_VERSION_MISMATCH,
             "a shared ledger of version %u with %u bytes, known here is version %d with %d; let "
-            "all "
-            "members run one version, or use another name than %s",
+            "all members run one version, or use another name than %s",
             head->version, head->page_bytes, MBR_SHARED_VERSION, MBR_SHARED_PAGE_BYTES, path);
     if (head->check != checksum(head, HEAD_INDEX) || head->limit_bytes > MBR_SHARED_BYTES_LIMIT)
         return mbr_fail(error, MBR_UNTRUSTED,
@@ -106,8 +105,7 @@ mbr_status mbr_shared_page_check(
     if (status == MBR_OK && bytes != sizeof(*page))
         status = mbr_fail(error, MBR_UNTRUSTED,
             "no shared ledger: it has %" PRIu64
-            " bytes instead of %zu; use another name, or end its "
-            "members and remove %s",
+            " bytes instead of %zu; use another name, or end its members and remove %s",
             bytes, sizeof(*page), path);
     uint64_t sum = 0;
     for (uint32_t i = 0; i < MBR_SHARED_MEMBER_LIMIT_COUNT && status == MBR_OK; i++) {

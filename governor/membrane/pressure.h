@@ -35,7 +35,7 @@ extern "C" {
 typedef struct mbr_pressure {
     uint32_t struct_size;
     uint32_t tier;     /* MBR_TIER_… */
-    uint32_t role;     /* MBR_ROLE_… of who wants it */
+    uint32_t role;     /* MBR_ROLE_… of who wants it; MBR_ROLE_COUNT when a limit falls */
     uint32_t priority; /* 0 … 7 */
     uint64_t holder_id;
     uint64_t bytes;       /* what is missing */
@@ -60,7 +60,7 @@ typedef struct mbr_pressure_callbacks {
 #define MBR_LIMIT_APPLIED 1 /* in force, and nothing is claimed above it */
 #define MBR_LIMIT_DEFERRED                                                                         \
     2                     /* in force; claims are refused until over_bytes have been given back */
-#define MBR_LIMIT_STALE 3 /* the limit was set by somebody else since; nothing was changed */
+#define MBR_LIMIT_STALE 3 /* the limit was set by somebody else, before or since: theirs stands */
 #define MBR_LIMIT_CONFLICT                                                                         \
     4 /* another change asks the holders now, or (with RESTORE) they did not                       \
        * give enough: the limit of before stands */
@@ -71,7 +71,7 @@ typedef struct mbr_pressure_callbacks {
 typedef struct mbr_limit_change {
     uint32_t struct_size;
     uint32_t flags;             /* MBR_LIMIT_RESTORE */
-    uint64_t limit_bytes;       /* as of mbr_authority_set_limit */
+    uint64_t limit_bytes;       /* at most 2^63 - 1; UINT64_MAX: only the measured one */
     uint64_t expected_revision; /* set_revision of the figures; MBR_ANY_REVISION */
 } mbr_limit_change;
 

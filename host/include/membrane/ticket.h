@@ -97,7 +97,7 @@ MBR_API mbr_status mbr_manager_admit(mbr_manager *manager, mbr_admission_handle 
  * said; MBR_UNKNOWN_OBJECT: no such member. */
 MBR_API mbr_status mbr_manager_grow_member(mbr_manager *manager, mbr_admission_handle admission,
     uint64_t member, uint64_t bytes, mbr_refusal *refusal, mbr_error *error);
-/* Out, with all it had. */
+/* Out, with all it had. MBR_UNKNOWN_OBJECT: no such member. */
 MBR_API mbr_status mbr_manager_dismiss(
     mbr_manager *manager, mbr_admission_handle admission, uint64_t member, mbr_error *error);
 
