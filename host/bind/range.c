@@ -219,8 +219,10 @@ __attribute__((noinline)) static mbr_status grow(mbr_manager *manager,
         mbr_context_reap(list.context, false);
         status = mbr_backing_grow(list.backing, &options, &whole, error);
     }
-    if (MBR_STATUS_CLASS(status) == MBR_CLASS_EXHAUSTED &&
-        mbr_context_reap(list.context, true) != 0)
+    /* What is on its way back: bytes, or an extent that the range has let go. */
+    bool may_change = MBR_STATUS_CLASS(status) == MBR_CLASS_EXHAUSTED ||
+        (status == MBR_BUSY && request->publish == NULL);
+    if (may_change && mbr_context_reap(list.context, true) != 0)
         status = mbr_backing_grow(list.backing, &options, &whole, error);
     release_parts(manager, &list, request->piece_count);
     mbr_growable_give(result, &whole, sizeof(whole));

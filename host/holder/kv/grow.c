@@ -101,13 +101,9 @@ mbr_status mbr_sequence_commit(
         .stream = sequence->stream, .pieces = pieces.pieces, .piece_count = pieces.count,
         .refusal = refusal};
     mbr_range_grow_result result = {MBR_SIZED(mbr_range_grow_result)};
+    /* MBR_BUSY: in a split layout the end of a fragment may lie in the extent that the window took
+     * with the beginning of the next one, and that the streams are not done with. */
     status = mbr_range_grow(kv->manager, &request, &result, error);
-    if (status == MBR_BUSY) {
-        /* In a split layout the end of a fragment may lie in the extent that the window took with
-         * the beginning of the next one. What is done with it by now makes room. */
-        mbr_manager_poll(kv->manager);
-        status = mbr_range_grow(kv->manager, &request, &result, error);
-    }
     if (pieces.pieces != pieces.inline_pieces)
         mbr_heap_release(&kv->heap, pieces.pieces);
     if (status != MBR_OK)
