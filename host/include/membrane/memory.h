@@ -39,7 +39,8 @@ typedef struct mbr_alloc_result {
 
 /* Errors: MBR_OVER_BUDGET (figures in the refusal), the mechanism's MBR_OUT_OF_…, MBR_STALE
  * (binding), MBR_OVERFLOW, MBR_INVALID_ARGUMENT. Before a refusal completed releases are reaped and
- * the cache is asked for what is missing. */
+ * caches are asked for what is missing, holders of that role among them: the caller holds no lock
+ * that their callbacks take. */
 MBR_API mbr_status mbr_alloc(mbr_manager *manager, const mbr_alloc_request *request,
     mbr_alloc_result *result, mbr_error *error);
 

@@ -92,8 +92,9 @@ typedef struct mbr_range_grow_result {
 
 /* One transaction over all pieces: all of it or none. On failure the old contents, lengths and
  * figures hold. Growth within what is committed takes no lock, so nobody releases a range that
- * another thread may be growing. Errors: MBR_OVER_BUDGET, the mechanism's, the publish callback's;
- * MBR_RESIDUAL: an undo failed, the rest holds. */
+ * another thread may be growing. Before a refusal holders of the role cache are asked: the caller
+ * holds no lock that their callbacks take. Errors: MBR_OVER_BUDGET, the mechanism's, the publish
+ * callback's; MBR_RESIDUAL: an undo failed, the rest holds. */
 MBR_API mbr_status mbr_range_grow(mbr_manager *manager, const mbr_range_grow_request *request,
     mbr_range_grow_result *result, mbr_error *error);
 
