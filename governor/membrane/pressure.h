@@ -44,9 +44,9 @@ typedef struct mbr_pressure {
 } mbr_pressure;
 
 /* How a holder answers. Both run with no lock held, on the thread that submits, waits, polls or
- * changes a limit, and those of the role cache also on one that allocates or grows a range; they may
- * grant, charge, refund and release, and submit without asking others. Not called at once for one
- * holder by two threads. */
+ * changes a limit, and those of the role cache also on one that allocates or grows a range; they
+ * may grant, charge, refund and release, and submit without asking others. Not called at once for
+ * one holder by two threads. */
 typedef struct mbr_pressure_callbacks {
     /* How many of its charged bytes the holder could give back now; 0 is an answer. Gives nothing.
      */
