@@ -1,6 +1,7 @@
 /* Responsible for reading what strangers send. Takes nothing that it does not know. */
 #include "ask.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,9 +33,12 @@ static bool take_member(const json_t *object, const char *name, uint64_t *count,
 bool ask_from_json(const char *text, size_t bytes, ask *asked, char problem[PROBLEM_BYTES])
 {
     json_error_t error;
+    errno = 0;
     json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
     bool good = false;
-    if (root == NULL)
+    if (root == NULL && errno == ENOMEM) /* jansson says that a token is invalid */
+        problem[0] = '\0';
+    else if (root == NULL)
         snprintf(problem, PROBLEM_BYTES, "the body is no JSON: %.80s at byte %d", error.text,
             error.position);
     else if (!json_is_object(root))

@@ -12,7 +12,8 @@ typedef struct ask {
     uint64_t prompt_tokens, output_tokens;
 } ask;
 
-/* {"prompt_tokens": N, "output_tokens": N}, nothing else. False: *problem says what is wrong. */
+/* {"prompt_tokens": N, "output_tokens": N}, nothing else. False: *problem says what is wrong, or
+ * is empty where there was no heap to read it. */
 bool ask_from_json(const char *text, size_t bytes, ask *asked, char problem[PROBLEM_BYTES]);
 /* The same of two texts, NULL where one is absent. */
 bool ask_from_query(

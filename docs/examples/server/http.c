@@ -212,7 +212,8 @@ static enum MHD_Result enter(http *server, exchange *of)
         : ask_from_query(query(connection, "prompt_tokens"), query(connection, "output_tokens"),
               &asked, problem);
     if (!understood)
-        return send_problem(server, connection, MHD_HTTP_BAD_REQUEST, problem);
+        return problem[0] == '\0' ? send_busy(server, connection)
+                                  : send_problem(server, connection, MHD_HTTP_BAD_REQUEST, problem);
     uint64_t most = server->options.max_tokens;
     if (asked.prompt_tokens > most || asked.output_tokens > most - asked.prompt_tokens) {
         snprintf(problem, sizeof(problem),
