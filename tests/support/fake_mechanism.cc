@@ -163,6 +163,31 @@ struct FakeSlots {
         return &extent->second;
     }
 
+    /* Puts the mapping there. Where nobody knows, and where it is left behind, it is there, too:
+     * the host counts it as mapped. */
+    static mbr_status put_there(FakeMechanism *fake, const Fault *fault,
+        FakeMechanism::Extent *extent, uint64_t reservation_id, uint64_t offset,
+        FakeMechanism::Mapping mapping, mbr_outcome *outcome, mbr_error *error)
+    {
+        if (fault != nullptr && fault->kind == FaultKind::kRefuse)
+            return fail(fault, outcome, error);
+        bool partial = fault != nullptr && fault->kind == FaultKind::kPartial;
+        if (fault != nullptr && !partial)
+            extent->lost = mapping.lost = true;
+        extent->mappings++;
+        fake->reservations_[reservation_id].mappings[offset] = mapping;
+        if (partial) {
+            outcome->state = MBR_STATE_PARTIAL;
+            outcome->residual_mapped_bytes = extent->bytes;
+            return refuse(error, fault->status, "planned fault that leaves it mapped");
+        }
+        if (fault != nullptr)
+            return fail(fault, outcome, error);
+        outcome->state = MBR_STATE_DONE;
+        outcome->newly_mapped_bytes = extent->bytes;
+        return MBR_OK;
+    }
+
     static mbr_status map(mbr_instance *instance, const mbr_map_request *request,
         mbr_outcome *outcome, mbr_error *error)
     {
@@ -175,26 +200,12 @@ struct FakeSlots {
             return status;
         if (extent->mappings != 0)
             return refuse(error, MBR_BUSY, "mapped already");
-        const Fault *fault = fake->meet(Slot::kMap);
-        if (fault != nullptr && fault->kind == FaultKind::kRefuse)
-            return fail(fault, outcome, error);
-        FakeMechanism::Mapping mapping = {
-            request->extent_id, extent->bytes, MBR_ACCESS_NONE, false};
-        if (fault != nullptr && fault->kind != FaultKind::kPartial)
-            extent->lost = mapping.lost = true;
-        extent->mappings++;
-        fake->reservations_[request->reservation_id].mappings[request->offset_bytes] = mapping;
-        if (fault != nullptr && fault->kind == FaultKind::kPartial) {
-            outcome->state = MBR_STATE_PARTIAL;
-            outcome->residual_mapped_bytes = extent->bytes;
-            return refuse(error, fault->status, "planned fault that leaves it mapped");
-        }
-        if (fault != nullptr)
-            return fail(fault, outcome, error);
-        outcome->state = MBR_STATE_DONE;
-        outcome->newly_mapped_bytes = extent->bytes;
-        outcome->content = MBR_CONTENT_STALE;
-        return MBR_OK;
+        status = put_there(fake, fake->meet(Slot::kMap), extent, request->reservation_id,
+            request->offset_bytes, {request->extent_id, extent->bytes, MBR_ACCESS_NONE, false},
+            outcome, error);
+        if (status == MBR_OK)
+            outcome->content = MBR_CONTENT_STALE;
+        return status;
     }
 
     static mbr_status map_shared(mbr_instance *instance, const mbr_map_shared_request *request,
@@ -209,15 +220,10 @@ struct FakeSlots {
             return status;
         if (extent->mappings == 0)
             return refuse(error, MBR_INVALID_ARGUMENT, "not mapped yet");
-        if (const Fault *fault = fake->meet(Slot::kMapShared))
-            return fail(fault, outcome, error);
-        extent->mappings++;
-        fake->reservations_[request->reservation_id].mappings[request->offset_bytes] = {
-            request->extent_id, extent->bytes,
-            request->access_count == 0 ? MBR_ACCESS_NONE : request->access[0].access, false};
-        outcome->state = MBR_STATE_DONE;
-        outcome->newly_mapped_bytes = extent->bytes;
-        return MBR_OK;
+        uint32_t access = request->access_count == 0 ? MBR_ACCESS_NONE : request->access[0].access;
+        return put_there(fake, fake->meet(Slot::kMapShared), extent, request->reservation_id,
+            request->offset_bytes, {request->extent_id, extent->bytes, access, false}, outcome,
+            error);
     }
 
     /* Exact cover of whole mappings: calls `each` on them. */
