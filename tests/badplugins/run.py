@@ -4,11 +4,12 @@ Usage: run.py MEMBRANE_CHECK TABLE
 
 The table has each fault with its check, or with several and blanks between. The fault's plugin is judged
 up to the level of its check. The findings must be exactly that check's: then the check sees the fault, and
-with the check removed the plugin would pass. The plugin without a fault has no finding.
+with the check removed the plugin would pass. The plugin without a fault has no finding. The table names
+every check that there is: a check that no plugin fails is not known to see anything.
 
 All checks for all faults take minutes: besides those of its check's group, where another is likely to
 find it too, each fault meets a tenth of the checks, another tenth than the next fault. With BAD_WHOLE=1
-each meets all of them.
+each meets all of them. Of level 4 and above a fault meets its own check alone.
 """
 
 import json
@@ -68,6 +69,11 @@ def judge(tool, fault, named, levels, number):
     return f"wanted {named} alone, found {texts or 'nothing'}"
 
 
+def unnamed(rows, levels):
+    """The checks that no fault of the table is for."""
+    return sorted(set(levels) - {check for _, named in rows for check in named.split()})
+
+
 def share_of(rows):
     """This shard's part of the table."""
     count = int(os.environ.get("TEST_TOTAL_SHARDS", "1"))
@@ -81,13 +87,17 @@ def share_of(rows):
 def main():
     tool, table = (os.path.abspath(path) for path in sys.argv[1:])
     with open(table, encoding="utf-8") as file:
-        rows, is_first = share_of(list(json.load(file).items()))
+        table = list(json.load(file).items())
+    rows, is_first = share_of(table)
     only = os.environ.get("BAD_FAULTS") # a comma-separated list, while one is written
     if only:
         rows = [row for row in rows if row[0] in only.split(",")]
     levels = levels_of(tool)
     bad = 0
     if is_first:
+        for check in unnamed(table, levels):
+            print(f"{check}: no plugin of the table fails it")
+            bad += 1
         report, found = findings(tool, "none", ["--level", str(COSTLY_LEVEL - 1)])
         if found or report["exit_code"] != 0:
             print(f"the plugin without a fault: {json.dumps(report, indent=1)}")
