@@ -7,18 +7,12 @@
 
 #include <inttypes.h>
 
-typedef struct member {
-    mbr_member_need need;
-    uint64_t number;
-} member;
-
 struct mbr_admission {
     mbr_holder *holder;
     mbr_lock lock;
     uint32_t count;
     uint64_t last_number;
-    member members[MBR_MEMBER_LIMIT_COUNT]; /* the least lacking first, as of the last change */
-    mbr_member_need needs[MBR_MEMBER_LIMIT_COUNT]; /* for the check alone */
+    mbr_member_need members[MBR_MEMBER_LIMIT_COUNT]; /* the least lacking first, after a check */
 };
 
 static uint64_t lacks(const mbr_member_need *need)
@@ -45,17 +39,6 @@ bool mbr_all_can_finish(uint64_t free_bytes, mbr_member_need *needs, uint32_t co
     return true;
 }
 
-static void sort_members(member *members, uint32_t count)
-{
-    for (uint32_t i = 1; i < count; i++) {
-        member moving = members[i];
-        uint32_t at = i;
-        for (; at > 0 && lacks(&moving.need) < lacks(&members[at - 1].need); at--)
-            members[at] = members[at - 1];
-        members[at] = moving;
-    }
-}
-
 /* What the members have and could have: the limit in force, with what a shared ledger has free,
  * less what others own, caches apart, which give way. */
 static uint64_t capacity(mbr_holder *holder)
@@ -76,48 +59,56 @@ static uint64_t capacity(mbr_holder *holder)
     return mbr_min(limit - mbr_min(limit, others), own_most);
 }
 
+/* Sorts the members. */
 static bool is_feasible_locked(mbr_admission *admission, uint64_t capacity_bytes)
     MBR_REQUIRES(&admission->lock)
 {
     uint64_t has = 0;
     for (uint32_t i = 0; i < admission->count; i++) {
-        admission->needs[i] = admission->members[i].need;
-        if (!mbr_add(has, admission->needs[i].has_bytes, &has))
+        if (!mbr_add(has, admission->members[i].has_bytes, &has))
             return false;
     }
     return has <= capacity_bytes &&
-        mbr_all_can_finish(capacity_bytes - has, admission->needs, admission->count);
+        mbr_all_can_finish(capacity_bytes - has, admission->members, admission->count);
+}
+
+static mbr_member_need *find_locked(mbr_admission *admission, uint64_t number)
+    MBR_REQUIRES(&admission->lock)
+{
+    for (uint32_t i = 0; i < admission->count; i++) {
+        if (admission->members[i].number == number)
+            return &admission->members[i];
+    }
+    return NULL;
+}
+
+/* The next check sorts. */
+static void take_out_locked(mbr_admission *admission, mbr_member_need *member)
+    MBR_REQUIRES(&admission->lock)
+{
+    *member = admission->members[--admission->count];
 }
 
 /* The most that a member may grow by. It finishes after the fewest others that free what it lacks;
  * each of these must still get what it lacks itself. */
-static uint64_t growable_locked(mbr_admission *admission, const member *grown,
-    uint64_t capacity_bytes) MBR_REQUIRES(&admission->lock)
+static uint64_t growable_locked(mbr_admission *admission, uint64_t number, uint64_t capacity_bytes)
+    MBR_REQUIRES(&admission->lock)
 {
     if (!is_feasible_locked(admission, capacity_bytes))
         return 0;
+    const mbr_member_need *grown = find_locked(admission, number);
     uint64_t reach = capacity_bytes;
     for (uint32_t i = 0; i < admission->count; i++)
-        reach -= admission->members[i].need.has_bytes;
-    uint64_t bytes = mbr_min(lacks(&grown->need), reach);
-    for (uint32_t i = 0; i < admission->count && reach < lacks(&grown->need); i++) {
-        const member *earlier = &admission->members[i];
+        reach -= admission->members[i].has_bytes;
+    uint64_t bytes = mbr_min(lacks(grown), reach);
+    for (uint32_t i = 0; i < admission->count && reach < lacks(grown); i++) {
+        const mbr_member_need *earlier = &admission->members[i];
         if (earlier == grown)
             continue;
-        bytes = mbr_min(bytes, reach - lacks(&earlier->need));
-        reach += earlier->need.has_bytes;
+        bytes = mbr_min(bytes, reach - lacks(earlier));
+        reach += earlier->has_bytes;
     }
     return bytes;
-}
-
-static member *find_locked(mbr_admission *admission, mbr_member sought)
-    MBR_REQUIRES(&admission->lock)
-{
-    for (uint32_t i = 0; i < admission->count; i++) {
-        if (admission->members[i].number == sought.number)
-            return &admission->members[i];
-    }
-    return NULL;
 }
 
 mbr_status mbr_admission_create(mbr_holder *holder, mbr_admission **admission, mbr_error *error)
@@ -155,13 +146,12 @@ static uint64_t try_add(
     mbr_lock_take(&admission->lock);
     *full = admission->count == MBR_MEMBER_LIMIT_COUNT;
     if (!*full) {
+        number = ++admission->last_number;
         admission->members[admission->count++] =
-            (member){.need = {.most_bytes = most_bytes}, .number = admission->last_number + 1};
-        if (is_feasible_locked(admission, capacity_bytes)) {
-            number = ++admission->last_number;
-            sort_members(admission->members, admission->count);
-        } else {
-            admission->count--;
+            (mbr_member_need){.most_bytes = most_bytes, .number = number};
+        if (!is_feasible_locked(admission, capacity_bytes)) {
+            take_out_locked(admission, find_locked(admission, number));
+            number = 0;
         }
     }
     mbr_lock_drop(&admission->lock);
@@ -196,29 +186,25 @@ mbr_status mbr_admit(mbr_admission *admission, uint64_t most_bytes, mbr_member *
 }
 
 /* *available_bytes is written with MBR_BUSY. */
-static mbr_status grow_locked(mbr_admission *admission, mbr_member grown, uint64_t bytes,
+static mbr_status grow_locked(mbr_admission *admission, uint64_t number, uint64_t bytes,
     uint64_t capacity_bytes, uint64_t *available_bytes, mbr_error *error)
     MBR_REQUIRES(&admission->lock)
 {
-    member *found = find_locked(admission, grown);
+    mbr_member_need *found = find_locked(admission, number);
     if (found == NULL)
-        return mbr_fail(error, MBR_UNKNOWN_OBJECT, "no member %" PRIu64 " is in", grown.number);
-    if (bytes > lacks(&found->need))
+        return mbr_fail(error, MBR_UNKNOWN_OBJECT, "no member %" PRIu64 " is in", number);
+    if (bytes > lacks(found))
         return mbr_fail(error, MBR_OUT_OF_RANGE,
             "%" PRIu64 " bytes more than the %" PRIu64 " it has would pass the %" PRIu64
             " that the member said",
-            bytes, found->need.has_bytes, found->need.most_bytes);
-    found->need.has_bytes += bytes;
-    bool grows = is_feasible_locked(admission, capacity_bytes);
-    if (!grows) {
-        found->need.has_bytes -= bytes;
-        *available_bytes = growable_locked(admission, found, capacity_bytes);
-    }
-    sort_members(admission->members, admission->count);
-    return grows
-        ? MBR_OK
-        : mbr_fail(error, MBR_BUSY,
-              "with %" PRIu64 " bytes more, not all members could finish; others go first", bytes);
+            bytes, found->has_bytes, found->most_bytes);
+    found->has_bytes += bytes;
+    if (is_feasible_locked(admission, capacity_bytes))
+        return MBR_OK;
+    find_locked(admission, number)->has_bytes -= bytes; /* the check has moved it */
+    *available_bytes = growable_locked(admission, number, capacity_bytes);
+    return mbr_fail(error, MBR_BUSY,
+        "with %" PRIu64 " bytes more, not all members could finish; others go first", bytes);
 }
 
 mbr_status mbr_member_grow(mbr_admission *admission, mbr_member grown, uint64_t bytes,
@@ -228,32 +214,29 @@ mbr_status mbr_member_grow(mbr_admission *admission, mbr_member grown, uint64_t 
     uint64_t available_bytes = 0;
     mbr_lock_take(&admission->lock);
     mbr_status status =
-        grow_locked(admission, grown, bytes, capacity_bytes, &available_bytes, error);
+        grow_locked(admission, grown.number, bytes, capacity_bytes, &available_bytes, error);
     mbr_lock_drop(&admission->lock);
     if (status == MBR_BUSY)
         mbr_refuse_growth(admission->holder, bytes, available_bytes, refusal);
     return status;
 }
 
-void mbr_member_shrink(mbr_admission *admission, mbr_member shrunk, uint64_t bytes)
+bool mbr_member_shrink(mbr_admission *admission, mbr_member shrunk, uint64_t bytes)
 {
     mbr_lock_take(&admission->lock);
-    member *found = find_locked(admission, shrunk);
-    if (found != NULL) {
-        found->need.has_bytes -= mbr_min(found->need.has_bytes, bytes);
-        sort_members(admission->members, admission->count);
-    }
+    mbr_member_need *found = find_locked(admission, shrunk.number);
+    if (found != NULL)
+        found->has_bytes -= mbr_min(found->has_bytes, bytes);
     mbr_lock_drop(&admission->lock);
+    return found != NULL;
 }
 
 bool mbr_member_leave(mbr_admission *admission, mbr_member left)
 {
     mbr_lock_take(&admission->lock);
-    member *found = find_locked(admission, left);
-    if (found != NULL) {
-        *found = admission->members[--admission->count];
-        sort_members(admission->members, admission->count);
-    }
+    mbr_member_need *found = find_locked(admission, left.number);
+    if (found != NULL)
+        take_out_locked(admission, found);
     mbr_lock_drop(&admission->lock);
     return found != NULL;
 }

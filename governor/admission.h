@@ -19,6 +19,7 @@ typedef struct mbr_member {
 /* What a member has and the most it will have. */
 typedef struct mbr_member_need {
     uint64_t has_bytes, most_bytes;
+    uint64_t number; /* the caller's own */
 } mbr_member_need;
 
 /* Whether all can finish, one after another, with `free_bytes` that none of them has. Pure; sorts
@@ -43,8 +44,8 @@ mbr_status mbr_admit(mbr_admission *admission, uint64_t most_bytes, mbr_member *
  * MBR_OUT_OF_RANGE: past the most it said; MBR_UNKNOWN_OBJECT: no such member. */
 mbr_status mbr_member_grow(mbr_admission *admission, mbr_member member, uint64_t bytes,
     mbr_refusal *refusal, mbr_error *error);
-/* It gave bytes back, or did not use them. */
-void mbr_member_shrink(mbr_admission *admission, mbr_member member, uint64_t bytes);
+/* It gave bytes back, or did not use them. False: it is not in. */
+bool mbr_member_shrink(mbr_admission *admission, mbr_member member, uint64_t bytes);
 /* Out, with all it had. False: it was not in. */
 bool mbr_member_leave(mbr_admission *admission, mbr_member member);
 uint32_t mbr_admission_count(mbr_admission *admission);

@@ -1,6 +1,6 @@
 /* Tickets, limits in two phases and admissions of a manager, by handle. Decides nothing: the
- * governor does. A ticket's record is in use while a call works on it; its end cancels, so that no
- * call is long, and waits for them. */
+ * governor does. A ticket's record is in use while a call works on it, perhaps the one in which its
+ * end was called; the last of both frees it. */
 #include "host/bind/manager.h"
 
 /* ---- Tickets */
@@ -295,6 +295,23 @@ mbr_status mbr_manager_grow_member(mbr_manager *manager, mbr_admission_handle ad
     return status;
 }
 
+static mbr_status fail_member(uint64_t member, mbr_error *error)
+{
+    return mbr_fail(error, MBR_UNKNOWN_OBJECT, "no member %llu is in", (unsigned long long)member);
+}
+
+mbr_status mbr_manager_shrink_member(mbr_manager *manager, mbr_admission_handle admission,
+    uint64_t member, uint64_t bytes, mbr_error *error)
+{
+    mbr_status status;
+    mbr_walk walk = mbr_begin_walk(manager);
+    mbr_admission_record *record = mbr_find_admission(manager, admission.value, &status, error);
+    if (record != NULL && !mbr_member_shrink(record->admission, (mbr_member){member}, bytes))
+        status = fail_member(member, error);
+    mbr_end_walk(manager, walk);
+    return status;
+}
+
 mbr_status mbr_manager_dismiss(
     mbr_manager *manager, mbr_admission_handle admission, uint64_t member, mbr_error *error)
 {
@@ -302,8 +319,7 @@ mbr_status mbr_manager_dismiss(
     mbr_walk walk = mbr_begin_walk(manager);
     mbr_admission_record *record = mbr_find_admission(manager, admission.value, &status, error);
     if (record != NULL && !mbr_member_leave(record->admission, (mbr_member){member}))
-        status =
-            mbr_fail(error, MBR_UNKNOWN_OBJECT, "no member %llu is in", (unsigned long long)member);
+        status = fail_member(member, error);
     mbr_end_walk(manager, walk);
     return status;
 }

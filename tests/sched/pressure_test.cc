@@ -503,7 +503,7 @@ class Admitting : public GovernorScenario
         for (const Member &member : members_) {
             if (!member.in)
                 continue;
-            needs[count++] = {member.has, member.most};
+            needs[count++] = {member.has, member.most, 0};
             has += member.has;
         }
         SCHED_REQUIRE(has <= limit_);

@@ -97,6 +97,10 @@ MBR_API mbr_status mbr_manager_admit(mbr_manager *manager, mbr_admission_handle 
  * said; MBR_UNKNOWN_OBJECT: no such member. */
 MBR_API mbr_status mbr_manager_grow_member(mbr_manager *manager, mbr_admission_handle admission,
     uint64_t member, uint64_t bytes, mbr_refusal *refusal, mbr_error *error);
+/* What a member gave back, or let itself grow by and then did not get. MBR_UNKNOWN_OBJECT: no such
+ * member. */
+MBR_API mbr_status mbr_manager_shrink_member(mbr_manager *manager, mbr_admission_handle admission,
+    uint64_t member, uint64_t bytes, mbr_error *error);
 /* Out, with all it had. MBR_UNKNOWN_OBJECT: no such member. */
 MBR_API mbr_status mbr_manager_dismiss(
     mbr_manager *manager, mbr_admission_handle admission, uint64_t member, mbr_error *error);

@@ -478,6 +478,13 @@ TEST_F(Tickets, Admission_LetsInWhoCanFinishAndRefusesTheRestWithFigures)
     EXPECT_EQ(MBR_BUSY, grow(second, 9 * kMiB));
     EXPECT_EQ((uint32_t)MBR_REFUSED_LIMIT, refusal.reason);
     EXPECT_EQ(8 * kMiB, refusal.available_bytes);
+    EXPECT_EQ(
+        MBR_OK, mbr_manager_shrink_member(world.manager, admission, first, 8 * kMiB, &world.error));
+    EXPECT_EQ(MBR_OK, grow(second, 9 * kMiB)); // what the first did not use is there
+    EXPECT_EQ(MBR_OK,
+        mbr_manager_shrink_member(world.manager, admission, second, 9 * kMiB, &world.error));
+    EXPECT_EQ(MBR_UNKNOWN_OBJECT,
+        mbr_manager_shrink_member(world.manager, admission, 77, 1, &world.error));
     EXPECT_EQ(MBR_OUT_OF_RANGE, grow(second, 25 * kMiB));
     EXPECT_EQ(MBR_UNKNOWN_OBJECT, grow(77, 1));
     EXPECT_EQ(MBR_IN_USE, mbr_manager_destroy_admission(world.manager, admission, &world.error));

@@ -35,7 +35,7 @@ TEST(AdmissionPure, EverySmallCase_IsAsEveryOrderSays)
         std::vector<mbr_member_need> needs;
         for (int i = 0; i < 4; i++, rest /= 10) {
             uint64_t most = rest % 10 % 4, has = rest % 10 / 4;
-            needs.push_back({std::min(has, most), most});
+            needs.push_back({std::min(has, most), most, 0});
         }
         bool expected = SomeOrderFinishes(code % 4, needs);
         ASSERT_EQ(mbr_all_can_finish(code % 4, needs.data(), 4), expected) << code;
