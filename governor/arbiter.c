@@ -89,7 +89,7 @@ static bool holds_back(const mbr_arbiter_pool *pool, const mbr_arbiter_ticket *t
 mbr_arbitration mbr_arbitrate(
     const mbr_arbiter_pool *pool, mbr_arbiter_ticket *tickets, uint32_t count)
 {
-    mbr_arbitration made = {.left_bytes = pool->free_bytes, .next_deadline_ns = UINT64_MAX};
+    mbr_arbitration made = {.left_bytes = pool->free_bytes};
     sort(tickets, count, pool->now_ns);
     for (uint32_t i = 0; i < count; i++) {
         mbr_arbiter_ticket *ticket = &tickets[i];
@@ -99,8 +99,6 @@ mbr_arbitration mbr_arbitrate(
             made.left_bytes -= ticket->bytes;
             lease(tickets, i, count);
         } else if (ticket->verdict == MBR_VERDICT_WAIT) {
-            made.waiting_count++;
-            made.next_deadline_ns = mbr_min(made.next_deadline_ns, ticket->deadline_ns);
             if (made.lacking_bytes == 0 && is_satisfiable(pool, ticket))
                 made.lacking_bytes = ticket->bytes;
             if (holds_back(pool, ticket)) {

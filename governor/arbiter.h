@@ -55,12 +55,10 @@ typedef struct mbr_arbiter_pool {
 } mbr_arbiter_pool;
 
 typedef struct mbr_arbitration {
-    uint64_t held_bytes;       /* of what is free: kept for a ticket */
-    uint64_t left_bytes;       /* free for anybody */
-    uint64_t lacking_bytes;    /* of the first that waits for bytes alone and is no larger than the
-                                * limit in force; 0: none */
-    uint64_t next_deadline_ns; /* of those that wait on; UINT64_MAX: none */
-    uint32_t waiting_count;
+    uint64_t held_bytes;    /* of what is free: kept for a ticket */
+    uint64_t left_bytes;    /* free for anybody */
+    uint64_t lacking_bytes; /* of the first that waits for bytes alone and is no larger than the
+                             * limit in force; 0: none */
 } mbr_arbitration;
 
 /* Sorts the tickets into their order and writes each verdict. free = granted + held + left. */

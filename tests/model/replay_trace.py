@@ -105,7 +105,7 @@ class Decision:
 
     def __init__(self, tickets, left_of, now, free, limit):
         self.verdicts, self.held = {}, {}
-        self.left, self.lacking, self.next = free, 0, UNLIMITED
+        self.left, self.lacking = free, 0
         self.lease = {ticket.holder: left_of[ticket.holder][0] for ticket in tickets.values()}
 
         def standing(ticket):
@@ -136,7 +136,6 @@ class Decision:
                 self.lease[ticket.holder] -= ticket.bytes
         else:
             self.verdicts[number] = 'wait'
-            self.next = min(self.next, ticket.deadline)
             if for_bytes_alone:
                 self.lacking = self.lacking or ticket.bytes
                 if keeps:
@@ -267,14 +266,12 @@ class Replay:
         same(f'what is held for ticket {number}', held, made.held[number])
         asked.verdicts.add(number)
 
-    def on_arbitrated(self, name, held, left, lacking, next_deadline, waiting):
+    def on_arbitrated(self, name, held, left, lacking):
         authority, asked, made = self.decide(name)
         same('who is judged', sorted(asked.verdicts), sorted(made.verdicts))
         same('what is held', held, sum(made.held.values()))
         same('what is left', left, made.left)
         same('what is lacking', lacking, made.lacking)
-        same('the next deadline', next_deadline, made.next)
-        same('how many wait on', waiting, list(made.verdicts.values()).count('wait'))
         authority.due = {number: verdict for number, verdict in made.verdicts.items() if verdict != 'wait'}
         authority.held, authority.in_hand, authority.asked = held, left, None
 

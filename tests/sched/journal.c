@@ -99,8 +99,7 @@ mbr_arbitration sched_journal_answered(
     for (uint32_t i = 0; i < count; i++)
         sched_journal_line("verdict %" PRIu64 " %" PRIu64 " %u %" PRIu64, authority_id,
             tickets[i].number, (unsigned)tickets[i].verdict, tickets[i].held_bytes);
-    sched_journal_line("arbitrated %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %u",
-        authority_id, made.held_bytes, made.left_bytes, made.lacking_bytes, made.next_deadline_ns,
-        made.waiting_count);
+    sched_journal_line("arbitrated %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, authority_id,
+        made.held_bytes, made.left_bytes, made.lacking_bytes);
     return made;
 }

@@ -59,7 +59,6 @@ TEST_F(Arbiter, HigherPriorityFirst_ThenTheOldest)
     EXPECT_EQ(Of(1), MBR_VERDICT_WAIT);
     EXPECT_EQ(Of(3), MBR_VERDICT_WAIT);
     EXPECT_EQ(made.left_bytes, 10u);
-    EXPECT_EQ(made.waiting_count, 2u);
 }
 
 TEST_F(Arbiter, AYoungOneThatDoesNotFit_IsOvertaken)
@@ -149,12 +148,10 @@ TEST_F(Arbiter, DeadlineAndSetLimit_EndATicketBeforeAnythingElse)
     tickets[0].deadline_ns = pool.now_ns;
     tickets[2].deadline_ns = pool.now_ns + 7;
     pool.free_bytes = 0;
-    auto made = Run(pool);
+    Run(pool);
     EXPECT_EQ(Of(1), MBR_VERDICT_TIME_OUT);
     EXPECT_EQ(Of(2), MBR_VERDICT_REFUSE);
     EXPECT_EQ(Of(3), MBR_VERDICT_WAIT);
-    EXPECT_EQ(made.next_deadline_ns, pool.now_ns + 7);
-    EXPECT_EQ(made.waiting_count, 1u);
 }
 
 // Every set of up to four tickets over small bytes, ages, priorities and leases: no grant that does
