@@ -313,7 +313,8 @@ static mbr_status take_budget(mbr_growth_run *run)
          * leave their place in the allowance, which holds for adopted bytes too. All is paid for
          * again on an undo. */
         uint64_t spared = mbr_take_aside(options->holder, adopted);
-        mbr_grant_return(options->holder, spared);
+        if (spared != 0)
+            mbr_grant_return(options->holder, spared);
         run->aside_bytes += spared;
         status = mbr_try_transfer(run->backing->cache, options->holder, adopted, options->refusal);
         if (status != MBR_OK) {
