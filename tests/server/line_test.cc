@@ -98,7 +98,7 @@ TEST_F(Line, Guess_IsTheFirstOfTheTimeWithAsMuchWorkAndOnce)
     ASSERT_TRUE(line_take(at.get(), early, &taken));
     EXPECT_EQ(taken.number, 2u);
     line_expire(at.get(), 29);
-    EXPECT_EQ(at->first, at->last);
+    EXPECT_EQ(at->first->next, nullptr);
     EXPECT_EQ(at->away_count, 1u);
     line_expire(at.get(), 30);
     EXPECT_EQ(at->work_byte_seconds, 0);

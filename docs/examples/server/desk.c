@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <utlist.h>
 
 static uint64_t now_ns(void)
 {
@@ -21,20 +22,16 @@ static uint64_t rank(const request *request)
 /* From the end, where nearly all belong. */
 void list_insert(list *list, request *added)
 {
-    request *before = list->last;
+    request *before = list->first == NULL ? NULL : list->first->prev; /* the last */
     while (before != NULL && rank(before) > rank(added))
-        before = before->prev;
-    added->prev = before;
-    added->next = before != NULL ? before->next : list->first;
-    *(before != NULL ? &before->next : &list->first) = added;
-    *(added->next != NULL ? &added->next->prev : &list->last) = added;
+        before = before == list->first ? NULL : before->prev;
+    DL_APPEND_ELEM(list->first, before, added);
     list->count++;
 }
 
 void list_take_out(list *list, request *taken)
 {
-    *(taken->prev != NULL ? &taken->prev->next : &list->first) = taken->next;
-    *(taken->next != NULL ? &taken->next->prev : &list->last) = taken->prev;
+    DL_DELETE(list->first, taken);
     list->count--;
 }
 
@@ -182,6 +179,12 @@ static mbr_status close_books(desk *desk, mbr_error *error)
     return status == MBR_OK ? mbr_kv_destroy(desk->kv, error) : status;
 }
 
+static void finish_locks(desk *desk)
+{
+    pthread_cond_destroy(&desk->earlier);
+    pthread_mutex_destroy(&desk->lock);
+}
+
 static bool start_thread(desk *desk)
 {
     pthread_condattr_t monotonic;
@@ -190,7 +193,10 @@ static bool start_thread(desk *desk)
     pthread_cond_init(&desk->earlier, &monotonic);
     pthread_condattr_destroy(&monotonic);
     pthread_mutex_init(&desk->lock, NULL);
-    return pthread_create(&desk->thread, NULL, run, desk) == 0;
+    if (pthread_create(&desk->thread, NULL, run, desk) == 0)
+        return true;
+    finish_locks(desk);
+    return false;
 }
 
 static mbr_status no_memory(mbr_error *error, const char *what)
@@ -246,8 +252,7 @@ mbr_status desk_destroy(desk *desk, mbr_error *error)
     mbr_status status = close_books(desk, error);
     if (status != MBR_OK)
         return status;
-    pthread_cond_destroy(&desk->earlier);
-    pthread_mutex_destroy(&desk->lock);
+    finish_locks(desk);
     free(desk->line);
     free(desk);
     return MBR_OK;

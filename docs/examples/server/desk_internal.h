@@ -18,7 +18,7 @@
 #define TICK_NS (NS_PER_SECOND / 4)
 
 typedef struct list {
-    request *first, *last;
+    request *first;
     uint32_t count;
 } list;
 

@@ -2,6 +2,7 @@
 #include "line.h"
 
 #include <stddef.h>
+#include <utlist.h>
 
 uint64_t line_join(line *line)
 {
@@ -11,13 +12,10 @@ uint64_t line_join(line *line)
 /* From the end, where nearly all belong. */
 static void insert(line *line, place *added)
 {
-    place *before = line->last;
+    place *before = line->first == NULL ? NULL : line->first->prev; /* the last */
     while (before != NULL && before->return_ns > added->return_ns)
-        before = before->prev;
-    added->prev = before;
-    added->next = before != NULL ? before->next : line->first;
-    *(before != NULL ? &before->next : &line->first) = added;
-    *(added->next != NULL ? &added->next->prev : &line->last) = added;
+        before = before == line->first ? NULL : before->prev;
+    DL_APPEND_ELEM(line->first, before, added);
 }
 
 uint64_t line_keep(line *line, const place *given, uint64_t random)
@@ -38,8 +36,7 @@ static void drop(line *line, place *dropped)
 {
     line->work_byte_seconds -= dropped->guessed ? 0 : dropped->work_byte_seconds;
     line->away_count--;
-    *(dropped->prev != NULL ? &dropped->prev->next : &line->first) = dropped->next;
-    *(dropped->next != NULL ? &dropped->next->prev : &line->last) = dropped->prev;
+    DL_DELETE(line->first, dropped);
     dropped->key = 0;
 }
 

@@ -29,7 +29,7 @@ typedef struct line {
     uint64_t last_number;
     double work_byte_seconds; /* of all that stand or are away */
     uint32_t away_count;
-    place *first, *last; /* of those that are away, by return_ns */
+    place *first; /* of those that are away, by return_ns */
     place places[PLACE_LIMIT_COUNT];
 } line;
 
