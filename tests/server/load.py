@@ -47,7 +47,8 @@ class Client:
     """Asks once, and where it is told to come again, waits as long as Retry-After says and asks once
     more: on the same connection, on another with the cookie, or on another as if it were new."""
 
-    def __init__(self, port, body, way):
+    def __init__(self, port, body, way, full):
+        self.full = full
         self.port = port
         self.body = body
         self.way = way
@@ -60,6 +61,7 @@ class Client:
         stream = await self.connect()
         self.first = await ask(stream, self.body)
         if self.first.status == 429:
+            self.full.set()
             if self.way != BY_CONNECTION:
                 stream[1].close()
             await asyncio.sleep(self.first.retry_after_s)
@@ -70,16 +72,16 @@ class Client:
         stream[1].close()
 
 
-async def offer(port, body, rate_per_s, seconds, seed):
+async def offer(port, body, rate_per_s, seconds, seed, full):
     """Clients at random moments (a Poisson process). Answers them and what they still do, when the
-    last one has asked."""
+    last one has asked. `full`, an event, is set when the first of them is sent away."""
     moments = random.Random(seed)
     clients, runs = [], []
     due_s = time.monotonic()
     end_s = due_s + seconds
     while (due_s := due_s + moments.expovariate(rate_per_s)) < end_s:
         await asyncio.sleep(max(0, due_s - time.monotonic()))
-        clients.append(Client(port, body, len(clients) % len(WAYS)))
+        clients.append(Client(port, body, len(clients) % len(WAYS), full))
         runs.append(asyncio.ensure_future(clients[-1].run()))
     return clients, runs
 

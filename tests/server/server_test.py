@@ -103,13 +103,15 @@ class Load(WithServer):
     """An open loop: who was sent away waits Retry-After once, whatever it shows then."""
 
     def offer(self, rate, seconds, seed):
-        """The clients when all are done; the figures two seconds after the first one asked, when the
-        server has as much to do as there will be, and when the last one asked."""
+        """The clients when all are done; the figures when the first one was sent away, from when on
+        the server has as much to do as it can (or never had), and when the last one asked."""
         async def whole():
-            port = self.server.port
+            port, full = self.server.port, asyncio.Event()
             offering = asyncio.ensure_future(
-                load.offer(port, ASK, rate * CAPACITY_PER_S, seconds, seed))
-            await asyncio.sleep(2)
+                load.offer(port, ASK, rate * CAPACITY_PER_S, seconds, seed, full))
+            filling = asyncio.ensure_future(full.wait())
+            await asyncio.wait({offering, filling}, return_when=asyncio.FIRST_COMPLETED)
+            filling.cancel()
             early = await load.read_stats(port)
             clients, runs = await offering
             late = await load.read_stats(port)

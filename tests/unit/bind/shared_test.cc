@@ -25,7 +25,7 @@ class Shared : public testing::Test
   protected:
     void SetUp() override
     {
-        folder = std::string(getenv("TEST_TMPDIR")) + "/ledger-XXXXXX";
+        folder = testing::TempDir() + "/ledger-XXXXXX";
         ASSERT_NE(mkdtemp(folder.data()), nullptr);
     }
 

@@ -27,8 +27,7 @@ class Folder
   public:
     Folder()
     {
-        const char *base = getenv("TEST_TMPDIR");
-        path = std::string(base != nullptr ? base : "/tmp") + "/ledger-XXXXXX";
+        path = testing::TempDir() + "/ledger-XXXXXX";
         EXPECT_NE(mkdtemp(path.data()), nullptr);
     }
 
