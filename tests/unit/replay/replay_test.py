@@ -413,6 +413,8 @@ class BadInput(unittest.TestCase):
                 (["one --tenant"], "--tenant", one, *budget), (["needs a budget"], *pair),
                 (["beside --tenant"], SAMPLE, *pair, *budget), (["--eager"], *pair, *budget, "--eager", "whole"),
                 (["--shared"], *pair, *budget, "--shared", "pool"),
+                (["--arms", "--tenant"], SAMPLE, "--arms", "static"),
+                (["--shared-folder", "--shared NAME"], SAMPLE, "--shared-folder", self.folder.name),
                 (["--budget", "peaks"], SAMPLE, "--budget", "60%"), (["--budget", "'0'"], *pair, "--budget", "0%"),
                 (["--budget", "''"], *pair, "--budget", "%"), (["--arms", "'both'"], *pair, *budget, "--arms", "both"),
                 (["one more than 7"], *(f"--tenant=t{i}={SAMPLE}" for i in range(8))),

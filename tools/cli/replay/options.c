@@ -229,6 +229,8 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case ARGP_KEY_END:
         if (options->trace_path == NULL && options->tenant_count == 0)
             return mbr_args_bad(state, "no trace; membrane replay TRACE [OPTION...]");
+        if (options->shared_folder != NULL && options->shared == NULL)
+            return mbr_args_bad(state, "--shared-folder without --shared NAME names no ledger");
         return mbr_replay_check_tenants(state, options);
     default:
         return parse_number(key, text, state, options);

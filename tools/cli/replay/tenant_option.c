@@ -138,6 +138,10 @@ error_t mbr_replay_check_tenants(const struct argp_state *state, const mbr_repla
     if (options->tenant_count == 0 && options->budget_percent != 0)
         return mbr_args_bad(state,
             "--budget: a percentage is of the peaks of several tenants; --budget=BYTES would work");
+    bool both = options->arms[MBR_REPLAY_ELASTIC] && options->arms[MBR_REPLAY_STATIC];
+    if (options->tenant_count == 0 && !both)
+        return mbr_args_bad(
+            state, "--arms: several tenants are compared; two of --tenant=NAME=TRACE would work");
     if (options->tenant_count == 0)
         return 0;
     if (options->trace_path != NULL)
