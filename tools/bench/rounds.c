@@ -1,7 +1,7 @@
 /* Responsible for taking turns, for time, and for medians. Knows nothing of what is measured. */
 #include "tools/bench/rounds.h"
 
-#include "tools/bench/pair.h"
+#include "tools/bench/crew.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -10,44 +10,59 @@
 #define WARM_UP_ROUNDS 2
 #define GROWTH_LIMIT UINT64_C(1000)
 #define COUNT_LIMIT (UINT64_C(1) << 24)
-#define ATTEMPTS_A_ROUND 6 /* of two threads, for one in which nobody took a core away */
+#define ATTEMPTS_A_ROUND 6 /* of several threads, for one in which nobody took a core away */
 
-double mbr_bench_own_ns(void)
+static double read_ns(clockid_t clock)
 {
     struct timespec time;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    clock_gettime(clock, &time);
     return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
 }
 
+double mbr_bench_own_ns(void)
+{
+    return read_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
+double mbr_bench_wall_ns(void)
+{
+    return read_ns(CLOCK_MONOTONIC);
+}
+
+static double now_ns(const mbr_contestant *one)
+{
+    return one->by_wall ? mbr_bench_wall_ns() : mbr_bench_own_ns();
+}
+
 /* ---- One round */
-static bool run_once(mbr_contestant *one, mbr_pair *pair, double *ns, bool *disturbed)
+static bool run_once(mbr_contestant *one, mbr_crew *crew, double *ns, bool *disturbed)
 {
     *disturbed = false;
     if (one->before != NULL && !one->before(one->context))
         return false;
     bool done;
-    if (one->thread_count == 2) {
-        done = mbr_pair_run(pair, one->work, one->context, one->count, ns, disturbed);
+    if (one->thread_count > 1) {
+        done = mbr_crew_run(crew, one->work, one->context, one->count, ns, disturbed);
     } else {
         if (one->apart_ns != NULL)
             *one->apart_ns = 0;
-        double begin = mbr_bench_own_ns();
+        double begin = now_ns(one);
         done = one->work(one->context, 0, one->count);
-        *ns = mbr_bench_own_ns() - begin;
+        *ns = now_ns(one) - begin;
         if (one->apart_ns != NULL)
             *ns -= *one->apart_ns;
     }
     return done && (one->after == NULL || one->after(one->context));
 }
 
-static bool run_undisturbed(mbr_contestant *one, mbr_pair *pair, uint32_t attempts, double *ns)
+static bool run_undisturbed(mbr_contestant *one, mbr_crew *crew, uint32_t attempts, double *ns)
 {
     bool disturbed;
-    if (!run_once(one, pair, ns, &disturbed))
+    if (!run_once(one, crew, ns, &disturbed))
         return false;
-    for (uint32_t i = 1; disturbed && one->thread_count == 2 && i < attempts; i++) {
+    for (uint32_t i = 1; disturbed && one->thread_count > 1 && i < attempts; i++) {
         double again;
-        if (!run_once(one, pair, &again, &disturbed))
+        if (!run_once(one, crew, &again, &disturbed))
             return false;
         if (!disturbed || again < *ns)
             *ns = again;
@@ -57,16 +72,16 @@ static bool run_undisturbed(mbr_contestant *one, mbr_pair *pair, uint32_t attemp
 }
 
 /* As many operations as fill a round, on this machine, now. */
-static bool calibrate(mbr_contestant *one, mbr_pair *pair)
+static bool calibrate(mbr_contestant *one, mbr_crew *crew)
 {
     uint64_t step = one->step_count == 0 ? 1 : one->step_count;
     one->count = one->fixed_count != 0 ? one->fixed_count : step;
     double ns;
     bool disturbed;
-    if (one->fixed_count == 0 && !run_once(one, pair, &ns, &disturbed))
+    if (one->fixed_count == 0 && !run_once(one, crew, &ns, &disturbed))
         return false; /* what happens the first time only must not be taken for an operation */
     for (;;) {
-        if (!run_once(one, pair, &ns, &disturbed))
+        if (!run_once(one, crew, &ns, &disturbed))
             return false;
         if (one->fixed_count != 0 || ns >= ROUND_NS / 2 || one->count >= COUNT_LIMIT)
             return true;
@@ -88,7 +103,7 @@ static void summarize(mbr_contestant *one, double *samples, uint64_t rounds)
     qsort(samples, rounds, sizeof *samples, compare);
     uint64_t middle = rounds / 2;
     uint64_t rank = (rounds * 99 + 99) / 100; /* the smallest sample with 99 % at or below it */
-    uint32_t threads = one->thread_count == 2 ? 2 : 1;
+    uint32_t threads = one->thread_count > 1 ? one->thread_count : 1;
     double operations = (double)(one->count * threads);
     double median = rounds % 2 != 0 ? samples[middle] : (samples[middle - 1] + samples[middle]) / 2;
     one->median_ns = median / operations;
@@ -97,12 +112,12 @@ static void summarize(mbr_contestant *one, double *samples, uint64_t rounds)
 }
 
 static bool take_turns(
-    mbr_contestant *contestants, uint32_t count, uint64_t rounds, mbr_pair *pair, double *samples)
+    mbr_contestant *contestants, uint32_t count, uint64_t rounds, mbr_crew *crew, double *samples)
 {
     uint32_t attempts = rounds < MBR_BENCH_MIN_ROUNDS_COUNT ? 1 : ATTEMPTS_A_ROUND;
     for (uint32_t i = 0; i < count; i++) {
         contestants[i].disturbed_count = 0;
-        if (!calibrate(&contestants[i], pair))
+        if (!calibrate(&contestants[i], crew))
             return false;
     }
     for (uint64_t round = 0; round < rounds + WARM_UP_ROUNDS; round++) {
@@ -111,7 +126,7 @@ static bool take_turns(
             double ns;
             if (round == WARM_UP_ROUNDS)
                 contestants[i].disturbed_count = 0;
-            if (!run_undisturbed(&contestants[i], pair, attempts, &ns))
+            if (!run_undisturbed(&contestants[i], crew, attempts, &ns))
                 return false;
             if (round >= WARM_UP_ROUNDS)
                 samples[i * rounds + round - WARM_UP_ROUNDS] = ns;
@@ -125,19 +140,20 @@ static bool take_turns(
 bool mbr_bench_rounds(
     mbr_bench *bench, mbr_contestant *contestants, uint32_t count, uint64_t rounds)
 {
-    bool two = false;
+    uint32_t thread_count = 1;
     for (uint32_t i = 0; i < count; i++)
-        two |= contestants[i].thread_count == 2;
+        if (contestants[i].thread_count > thread_count)
+            thread_count = contestants[i].thread_count;
     double *samples = calloc(count * rounds, sizeof *samples);
     if (samples == NULL)
         return mbr_bench_fail(bench, "no memory for the samples of %u contestants", count);
-    mbr_pair *pair = NULL;
+    mbr_crew *crew = NULL;
     bool done = true;
-    if (two && (pair = mbr_pair_create()) == NULL)
-        done = mbr_bench_fail(bench, "two threads cannot be started");
-    if (done && !take_turns(contestants, count, rounds, pair, samples))
+    if (thread_count > 1 && (crew = mbr_crew_create(thread_count)) == NULL)
+        done = mbr_bench_fail(bench, "%u threads cannot be started", thread_count);
+    if (done && !take_turns(contestants, count, rounds, crew, samples))
         done = false; /* the group knows why */
-    mbr_pair_destroy(pair);
+    mbr_crew_destroy(crew);
     free(samples);
     return done;
 }

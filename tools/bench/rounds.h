@@ -16,17 +16,18 @@ typedef struct mbr_contestant {
     bool (*after)(void *context);  /* the same */
     uint64_t step_count;           /* operations are a multiple of it; 0: 1 */
     uint64_t fixed_count;          /* operations a round; 0: as many as fill a round */
-    uint32_t thread_count;         /* 0 and 1: the caller's; 2: two at once */
-    double *apart_ns; /* of one thread's round: `work` adds what is not to be counted */
+    uint32_t thread_count; /* 0 and 1: the caller's; more: so many at once, one number a run */
+    bool by_wall;          /* one thread's time is the wall's: it waits for a device */
+    double *apart_ns;      /* of one thread's round: `work` adds what is not to be counted */
 
     /* What came out. */
     uint64_t count;                   /* operations a round, of each thread */
-    double median_ns, p99_ns, min_ns; /* an operation; of two threads: of both together */
-    uint64_t disturbed_count;         /* rounds of two threads in which one of them lost its core */
+    double median_ns, p99_ns, min_ns; /* an operation; of several threads: of all together */
+    uint64_t disturbed_count; /* rounds of several threads in which one of them lost its core */
 } mbr_contestant;
 
 /* Runs all contestants `rounds` times after a warm-up, each time in another order. One thread's
- * time is its own processor time; two threads' time is the wall's, over rounds in which neither
+ * time is its own processor time; several threads' time is the wall's, over rounds in which none
  * lost its core to other programs (as far as such rounds are to be had). False: a contestant
  * failed, or there is no memory. */
 bool mbr_bench_rounds(
@@ -34,6 +35,7 @@ bool mbr_bench_rounds(
 
 /* The calling thread's processor time, by which a round of one thread is measured. */
 double mbr_bench_own_ns(void);
+double mbr_bench_wall_ns(void);
 
 void mbr_bench_take_side(mbr_bench_side *side, const mbr_contestant *contestant, double scale);
 
