@@ -37,6 +37,7 @@ typedef struct mbr_cuda_graph_record *mbr_cuda_graph;
 typedef struct mbr_cuda_graph_exec_record *mbr_cuda_graph_exec;
 typedef struct mbr_cuda_module_record *mbr_cuda_module;
 typedef struct mbr_cuda_function_record *mbr_cuda_function;
+typedef struct mbr_cuda_pool_record *mbr_cuda_pool;
 typedef void (*mbr_cuda_host_function)(void *argument);
 
 struct mbr_cuda_uuid { /* CUuuid */
@@ -163,6 +164,7 @@ MBR_CUDA_ASSERT(offsetof(struct mbr_cuda_access, flags) == 8);
     CONSTANT(MBR_CUDA_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_GLOBAL, 0)                       \
     CONSTANT(MBR_CUDA_CAPTURE_MODE_THREAD_LOCAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, 1)           \
     CONSTANT(MBR_CUDA_CAPTURE_MODE_RELAXED, CU_STREAM_CAPTURE_MODE_RELAXED, 2)                     \
+    CONSTANT(MBR_CUDA_POOL_RELEASE_THRESHOLD, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, 4)                \
     CONSTANT(MBR_CUDA_CAPTURE_NONE, CU_STREAM_CAPTURE_STATUS_NONE, 0)                              \
     CONSTANT(MBR_CUDA_CAPTURE_ACTIVE, CU_STREAM_CAPTURE_STATUS_ACTIVE, 1)
 
@@ -260,6 +262,14 @@ enum mbr_cuda_constant { MBR_CUDA_CONSTANTS(MBR_CUDA_DECLARE_CONSTANT) };
         (void *to, mbr_cuda_address from, size_t bytes, mbr_cuda_stream stream))                   \
     FUNCTION(copy_on_device_async, cuMemcpyDtoDAsync_v2,                                           \
         (mbr_cuda_address to, mbr_cuda_address from, size_t bytes, mbr_cuda_stream stream))        \
+    FUNCTION(allocate_async, cuMemAllocAsync,                                                      \
+        (mbr_cuda_address * address, size_t bytes, mbr_cuda_stream stream))                        \
+    FUNCTION(free_async, cuMemFreeAsync, (mbr_cuda_address address, mbr_cuda_stream stream))       \
+    FUNCTION(                                                                                      \
+        default_pool, cuDeviceGetDefaultMemPool, (mbr_cuda_pool * pool, mbr_cuda_device device))   \
+    FUNCTION(                                                                                      \
+        pool_set, cuMemPoolSetAttribute, (mbr_cuda_pool pool, uint32_t attribute, void *value))    \
+    FUNCTION(pool_trim, cuMemPoolTrimTo, (mbr_cuda_pool pool, size_t keep_bytes))                  \
     FUNCTION(fill, cuMemsetD8_v2, (mbr_cuda_address address, unsigned char value, size_t bytes))   \
     FUNCTION(stream_query, cuStreamQuery, (mbr_cuda_stream stream))                                \
     FUNCTION(stream_synchronize, cuStreamSynchronize, (mbr_cuda_stream stream))                    \
