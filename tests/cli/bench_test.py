@@ -11,6 +11,9 @@ PROGRAM = sys.argv.pop(1)
 
 IDS = (["H1", "H2a", "H2b", "H3"] + ["H4" + letter for letter in "abcdefghijklmnop"] +
        ["H5a", "H5b", "H5c", "H5d", "H6", "H7a", "H7b", "H8a", "H8b", "H9", "H10a", "H10b", "L1"])
+DEVICE_IDS = ["P1a", "P1b", "P4a", "P4b", "P2a", "P2b", "P3", "P5a", "P5b", "P6", "P8a", "P8b", "P9a",
+              "P9b", "P10", "P11", "P12", "P13a", "P13b", "P13c", "P14a", "P14b", "P17a", "P17b",
+              "P17c"]
 NO_FLOOR = {"H5d", "H10b", "L1"}
 
 
@@ -116,6 +119,11 @@ class Choosing(unittest.TestCase):
         self.assertEqual([row["id"] for row in rows], IDS)
         self.assertEqual(set(rows[0]),
                          {"id", "what", "unit", "against", "goal", "floor", "better"})
+
+    def test_device_has_rows_of_its_own(self):
+        done = bench("--list", "--device")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual([line.split()[0] for line in done.stdout.splitlines()], DEVICE_IDS)
 
     def test_only_takes_a_glob(self):
         for glob, wanted in (("H1", ["H1"]), ("H2?", ["H2a", "H2b"]), ("H5[ab]", ["H5a", "H5b"])):

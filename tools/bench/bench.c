@@ -14,8 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* In the order of the output. */
-static const mbr_bench_group *const groups[] = {
+/* In the order of the output; NULL ends a list. */
+static const mbr_bench_group *const host_groups[] = {
     &mbr_bench_slot,
     &mbr_bench_authority,
     &mbr_bench_books,
@@ -30,9 +30,20 @@ static const mbr_bench_group *const groups[] = {
     &mbr_bench_replay,
     &mbr_bench_replay_populated,
     &mbr_bench_load,
+    NULL,
+};
+static const mbr_bench_group *const device_groups[] = {
+    &mbr_bench_device_cold,
+    &mbr_bench_device_warm,
+    &mbr_bench_device_grow,
+    &mbr_bench_device_allocate,
+    &mbr_bench_device_defer,
+    &mbr_bench_device_share,
+    &mbr_bench_device_release,
+    &mbr_bench_device_touch,
+    NULL,
 };
 
-#define GROUP_COUNT (sizeof groups / sizeof groups[0])
 #define ROW_LIMIT_COUNT 64
 
 /* ---- Options */
@@ -44,6 +55,7 @@ enum {
     KEY_PLUGIN,
     KEY_TRUST,
     KEY_QUICK,
+    KEY_DEVICE,
 };
 
 static const struct argp_option option_table[] = {
@@ -51,7 +63,13 @@ static const struct argp_option option_table[] = {
     {"rounds", KEY_ROUNDS, "N", 0, "Rounds of each row, 20 to 1000 (default 21)", 0},
     {"format", KEY_FORMAT, "human|json", 0, "Output (default human)", 0},
     {"list", KEY_LIST, NULL, 0, "Print the rows with their goals, and measure nothing", 0},
-    {"plugin", KEY_PLUGIN, "NAME|PATH", 0, "The plugin of host memory (default host)", 0},
+    {"device", KEY_DEVICE, NULL, 0,
+        "The rows on a GPU, whose baselines call its driver by hand; without it those that any "
+        "machine can measure",
+        0},
+    {"plugin", KEY_PLUGIN, "NAME|PATH", 0,
+        "The plugin of host memory (default host), with --device that of the GPU (default cuda)",
+        0},
     {"trust", KEY_TRUST, NULL, 0, "Do not ask who could have written the plugin's file", 0},
     {"quick", KEY_QUICK, NULL, 0,
         "Two small rounds: shows that every row runs. Its figures mean nothing, and none of them "
@@ -103,11 +121,16 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case KEY_QUICK:
         into->options.quick = true;
         return 0;
+    case KEY_DEVICE:
+        into->options.device = true;
+        return 0;
     case ARGP_KEY_ARG:
         return mbr_args_bad(state, "'%s' is not an option; '--only GLOB' chooses rows", text);
     case ARGP_KEY_END:
         if (into->options.quick && into->rounds_given)
             return mbr_args_bad(state, "--quick and --rounds: either of them would work");
+        if (into->options.plugin == NULL)
+            into->options.plugin = into->options.device ? "cuda" : "host";
         return 0;
     default:
         return parse_value(key, text, state, into);
@@ -158,17 +181,26 @@ static bool has_chosen(const mbr_bench_options *options, const mbr_bench_group *
     return false;
 }
 
+static const mbr_bench_group *const *groups_of(const mbr_bench_options *options)
+{
+    return options->device ? device_groups : host_groups;
+}
+
 static bool run_groups(mbr_bench *bench, mbr_bench_row *rows, uint32_t *count)
 {
+    const mbr_bench_group *const *groups = groups_of(bench->options);
+    uint64_t total = 0;
+    while (groups[total] != NULL)
+        total++;
     mbr_progress progress;
     mbr_progress_options shown = {.file = STDERR_FILENO,
         .term = getenv("TERM"),
         .label = "bench",
         .unit = "groups",
-        .total_count = GROUP_COUNT};
+        .total_count = total};
     mbr_progress_init(&progress, &shown);
     bool done = true;
-    for (size_t i = 0; i < GROUP_COUNT && done; i++) {
+    for (size_t i = 0; i < total && done; i++) {
         mbr_progress_update(&progress, i, groups[i]->plans[0].id);
         if (has_chosen(bench->options, groups[i]))
             done = run_group(groups[i], bench, rows, count);
@@ -210,18 +242,19 @@ static int answer(const mbr_bench_options *options, const mbr_bench_row *rows, u
 int mbr_cli_bench(int argc, char **argv)
 {
     static const struct argp argp = {option_table, parse, NULL,
-        "Measures the library on host memory, each row in turn with its baseline, and judges it by "
+        "Measures the library, each row in turn with its baseline, and judges it by "
         "docs/performance.md.",
         NULL, NULL, NULL};
-    parsed into = {.options = {.plugin = "host", .rounds = MBR_BENCH_MIN_ROUNDS_COUNT + 1}};
+    parsed into = {.options = {.rounds = MBR_BENCH_MIN_ROUNDS_COUNT + 1}};
     int code;
     if (!mbr_args_run(MBR_BENCH_NAME, &argp, argc, argv, &into, &code))
         return code;
     if (into.options.quick)
         into.options.rounds = MBR_BENCH_QUICK_ROUNDS_COUNT;
     mbr_bench bench = {.options = &into.options};
-    bool rivals = has_chosen(&into.options, &mbr_bench_allocate) ||
-        has_chosen(&into.options, &mbr_bench_size);
+    bool rivals = !into.options.device &&
+        (has_chosen(&into.options, &mbr_bench_allocate) ||
+            has_chosen(&into.options, &mbr_bench_size));
     if (!into.options.list && rivals)
         mbr_rivals_make_room(argc, argv);
     mbr_bench_row rows[ROW_LIMIT_COUNT];

@@ -1,4 +1,4 @@
-/* `membrane bench`: the figures of docs/performance.md that any machine can measure. */
+/* `membrane bench`: the figures of docs/performance.md. */
 #ifndef MEMBRANE_TOOLS_BENCH_BENCH_H
 #define MEMBRANE_TOOLS_BENCH_BENCH_H
 

@@ -28,7 +28,8 @@ typedef struct mbr_bench_options {
     const char *plugin; /* a name or a path */
     uint64_t rounds;
     bool trusted, json, list;
-    bool quick; /* a few small rounds: every row runs, no figure means anything */
+    bool device; /* the rows on a GPU, not those that any machine can measure */
+    bool quick;  /* a few small rounds: every row runs, no figure means anything */
 } mbr_bench_options;
 
 typedef struct mbr_bench_plan {
@@ -100,6 +101,16 @@ extern const mbr_bench_group mbr_bench_press;      /* H9 */
 extern const mbr_bench_group mbr_bench_replay;     /* H10a */
 extern const mbr_bench_group mbr_bench_replay_populated;
 extern const mbr_bench_group mbr_bench_load; /* L1 */
+
+/* On a GPU. */
+extern const mbr_bench_group mbr_bench_device_cold;     /* P1, P4 */
+extern const mbr_bench_group mbr_bench_device_warm;     /* P2, P3 */
+extern const mbr_bench_group mbr_bench_device_grow;     /* P5, P6 */
+extern const mbr_bench_group mbr_bench_device_allocate; /* P8, P9 */
+extern const mbr_bench_group mbr_bench_device_defer;    /* P10, P11 */
+extern const mbr_bench_group mbr_bench_device_share;    /* P12, P13 */
+extern const mbr_bench_group mbr_bench_device_release;  /* P14 */
+extern const mbr_bench_group mbr_bench_device_touch;    /* P17 */
 
 /* Keeps the reason of a failure and returns false. */
 __attribute__((format(printf, 2, 3))) bool mbr_bench_fail(

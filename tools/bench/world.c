@@ -40,10 +40,13 @@ static mbr_status open_budget(const mbr_bench_world_options *options, mbr_bench_
         mbr_manager_read_mechanism(world->manager, world->mechanism, &figures, error);
     if (status != MBR_OK)
         return status;
-    if (figures.domain != MBR_DOMAIN_HOST)
+    if ((figures.domain != MBR_DOMAIN_HOST) != options->on_device)
         return mbr_fail(error, MBR_UNSUPPORTED,
-            "mechanism %s is not host memory, and these rows touch it by the processor; the plugin "
-            "host would work",
+            options->on_device
+                ? "mechanism %s is host memory, and these rows want a device's; the plugin cuda "
+                  "would work"
+                : "mechanism %s is not host memory, and these rows touch it by the processor; the "
+                  "plugin host would work",
             figures.name);
     mbr_authority_request authority = {MBR_SIZED(mbr_authority_request), .tier = figures.tier,
         .name = "bench", .limit_bytes = options->limit_bytes};
@@ -55,16 +58,28 @@ static mbr_status open_budget(const mbr_bench_world_options *options, mbr_bench_
     return mbr_manager_create_holder(world->manager, &holder, &world->holder, error);
 }
 
-static mbr_status open_binding(const mbr_bench_world_options *options, mbr_bench_world *world)
+static mbr_status open_cpu_ep(mbr_bench_world *world)
 {
-    mbr_error *error = &world->error;
-    mbr_status status = mbr_cpu_create(NULL, &world->cpu, error);
+    mbr_status status = mbr_cpu_create(NULL, &world->cpu, &world->error);
     if (status != MBR_OK)
         return status;
     mbr_ep_request ep = {MBR_SIZED(mbr_ep_request), .name = "cpu",
         .order = mbr_cpu_order(world->cpu), .transfer = mbr_cpu_transfer(world->cpu),
         .instance = mbr_cpu_instance(world->cpu)};
-    status = mbr_ep_create(world->manager, &ep, &world->ep, error);
+    return mbr_ep_create(world->manager, &ep, &world->ep, &world->error);
+}
+
+static mbr_status open_device_ep(mbr_bench_world *world)
+{
+    mbr_ep_request ep = {
+        MBR_SIZED(mbr_ep_request), .name = "device", .mechanism = world->mechanism};
+    return mbr_ep_create(world->manager, &ep, &world->ep, &world->error);
+}
+
+static mbr_status open_binding(const mbr_bench_world_options *options, mbr_bench_world *world)
+{
+    mbr_error *error = &world->error;
+    mbr_status status = options->on_device ? open_device_ep(world) : open_cpu_ep(world);
     if (status != MBR_OK)
         return status;
     mbr_bind_request bind = {MBR_SIZED(mbr_bind_request), .mechanism = world->mechanism,

@@ -28,6 +28,8 @@ MAY_INCLUDE = {
     "plugins/": ("abi/", "plugins/common/"),
     "tools/": ("abi/", "governor/", "host/"),
     "tools/check/": ("abi/", "tools/cli/text.h"),
+    # A driver's prototypes, which baselines call by hand; no plugin's code.
+    "tools/bench/gpu/": ("abi/", "governor/", "host/", "tools/", "plugins/cuda/driver.h"),
     "docs/": ("abi/membrane/", "governor/membrane/", "host/include/"),
     "tests/": ("",),
 }

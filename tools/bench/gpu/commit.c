@@ -1,0 +1,264 @@
+/* P1 to P4 and P14: 1 GiB committed and given back. The driver's cost is per handle, so what counts
+ * is how many handles stand behind a GiB, and how many of them are still there from before.
+ *
+ *   cold    handles are created, mapped, and given access
+ *   pooled  the handles are there, unmapped
+ *   parked  the mappings are there
+ */
+#include "tools/bench/gpu/device.h"
+
+#include <stdlib.h>
+
+#define SMALL_BYTES (UINT64_C(64) << 20)
+#define RUN_COUNT 16
+#define HANDLE_LIMIT_COUNT 512
+
+typedef struct commit_state {
+    mbr_bench_device *device;
+    uint64_t bytes;        /* 1 GiB */
+    uint64_t extent_bytes; /* of this contestant */
+    mbr_range_handle range;
+    mbr_cuda_address address; /* by hand */
+    mbr_cuda_handle handles[HANDLE_LIMIT_COUNT];
+    mbr_hand_way way;
+} commit_state;
+
+/* ---- Ours */
+static bool reserve(void *context)
+{
+    commit_state *state = context;
+    return mbr_bench_reserve(
+        &state->device->world, state->bytes, state->extent_bytes, &state->range);
+}
+
+static bool commit(void *context, uint32_t thread, uint64_t count)
+{
+    (void)thread;
+    (void)count;
+    commit_state *state = context;
+    return mbr_bench_grow(&state->device->world, state->range, 0, state->bytes);
+}
+
+static bool release(void *context)
+{
+    commit_state *state = context;
+    return mbr_bench_release(&state->device->world, &state->range);
+}
+
+static bool release_and_trim(void *context)
+{
+    commit_state *state = context;
+    return release(state) && mbr_bench_trim(&state->device->world);
+}
+
+static bool reserve_pooled(void *context)
+{
+    commit_state *state = context;
+    return reserve(state) && commit(state, 0, 1) &&
+        mbr_bench_decommit(&state->device->world, state->range, 0, state->bytes);
+}
+
+/* Releasing parks, and the next range of this size gets the addresses. */
+static bool reserve_parked(void *context)
+{
+    commit_state *state = context;
+    return reserve(state) && commit(state, 0, 1) && release(state) && reserve(state);
+}
+
+/* ---- By hand */
+static bool commit_by_hand(void *context, uint32_t thread, uint64_t count)
+{
+    (void)thread;
+    (void)count;
+    commit_state *state = context;
+    return mbr_hand_commit(&state->device->hand, state->address, state->bytes, state->extent_bytes,
+        state->way, state->handles);
+}
+
+static bool decommit_by_hand(void *context)
+{
+    commit_state *state = context;
+    return mbr_hand_decommit(&state->device->hand, state->address, state->bytes,
+        state->extent_bytes, state->way, state->handles);
+}
+
+/* One state a contestant: they differ in the extent. */
+typedef struct commit_field {
+    mbr_bench_device device;
+    commit_state ours_small, ours_large, loop, hand_small, hand_large;
+} commit_field;
+
+static bool open_field(mbr_bench *bench, commit_field *field)
+{
+    if (!mbr_bench_device_open(bench, UINT64_MAX, &field->device))
+        return false;
+    uint64_t bytes = mbr_bench_device_bytes(bench, MBR_BENCH_GIB);
+    uint64_t small = mbr_bench_device_bytes(bench, SMALL_BYTES);
+    uint64_t granule = field->device.hand.granule_bytes;
+    if (small < granule)
+        small = granule;
+    field->ours_small = (commit_state){&field->device, .bytes = bytes, .extent_bytes = small};
+    field->ours_large = (commit_state){&field->device, .bytes = bytes, .extent_bytes = bytes};
+    field->loop = (commit_state){
+        &field->device, .bytes = bytes, .extent_bytes = granule, .way = MBR_HAND_EACH};
+    field->hand_small = (commit_state){&field->device, .bytes = bytes, .extent_bytes = small};
+    field->hand_large = (commit_state){&field->device, .bytes = bytes, .extent_bytes = bytes};
+    if (bytes / granule > HANDLE_LIMIT_COUNT)
+        return mbr_bench_fail(bench, "a granule of %llu bytes makes more than %d handles of a GiB",
+            (unsigned long long)granule, HANDLE_LIMIT_COUNT);
+    commit_state *by_hand[] = {&field->loop, &field->hand_small, &field->hand_large};
+    for (size_t i = 0; i < 3; i++)
+        if (!mbr_hand_reserve(&field->device.hand, bytes, &by_hand[i]->address))
+            return false;
+    return true;
+}
+
+static bool close_field(mbr_bench *bench, commit_field *field, bool done)
+{
+    mbr_bench_world *world = &field->device.world;
+    commit_state *ours[] = {&field->ours_small, &field->ours_large};
+    commit_state *by_hand[] = {&field->loop, &field->hand_small, &field->hand_large};
+    for (size_t i = 0; i < 2; i++)
+        done = mbr_bench_release(world, &ours[i]->range) && done;
+    for (size_t i = 0; i < 3; i++)
+        if (by_hand[i]->address != 0)
+            done =
+                mbr_hand_unreserve(&field->device.hand, by_hand[i]->address, by_hand[i]->bytes) &&
+                done;
+    return mbr_bench_device_close(bench, &field->device, done);
+}
+
+/* Slots that one commit calls, with what stands around it. */
+static bool count_calls(commit_state *state, bool (*before)(void *context),
+    bool (*after)(void *context), mbr_bench_side *side)
+{
+    mbr_bench_world *world = &state->device->world;
+    if (!before(state))
+        return false;
+    uint64_t begin = mbr_bench_world_calls(world);
+    if (!commit(state, 0, 1))
+        return false;
+    side->calls = mbr_bench_world_calls(world) - begin;
+    side->owned_bytes = mbr_bench_world_owned(world);
+    return after(state);
+}
+
+static mbr_contestant ours(
+    commit_state *state, bool (*before)(void *context), bool (*after)(void *context))
+{
+    return (mbr_contestant){.context = state,
+        .work = commit,
+        .before = before,
+        .after = after,
+        .fixed_count = 1,
+        .by_wall = true};
+}
+
+static mbr_contestant by_hand(commit_state *state)
+{
+    return (mbr_contestant){.context = state,
+        .work = commit_by_hand,
+        .after = decommit_by_hand,
+        .fixed_count = 1,
+        .by_wall = true};
+}
+
+static void take(mbr_bench_row *row, const mbr_contestant *mine, const mbr_contestant *theirs)
+{
+    const commit_state *state = theirs->context;
+    mbr_bench_take_ratio(row, mine, theirs, 1e3);
+    row->theirs.calls = 3 * (state->bytes / state->extent_bytes);
+    if (state->way == MBR_HAND_AT_ONCE)
+        row->theirs.calls = 2 * (state->bytes / state->extent_bytes) + 1;
+    row->theirs.owned_bytes = state->bytes;
+}
+
+/* ---- P1 and P4: cold */
+static bool measure_cold(mbr_bench *bench, commit_field *field, mbr_bench_row *rows)
+{
+    mbr_contestant sides[] = {
+        ours(&field->ours_small, reserve, release_and_trim),
+        ours(&field->ours_large, reserve, release_and_trim),
+        by_hand(&field->loop),
+        by_hand(&field->hand_small),
+        by_hand(&field->hand_large),
+    };
+    if (!mbr_bench_rounds(bench, sides, 5, bench->options->rounds))
+        return false;
+    for (uint32_t i = 0; i < 2; i++) {
+        take(&rows[i], &sides[i], &sides[2]);
+        take(&rows[2 + i], &sides[i], &sides[3 + i]);
+        if (!count_calls(sides[i].context, reserve, release_and_trim, &rows[i].ours))
+            return false;
+        rows[2 + i].ours.calls = rows[i].ours.calls;
+        rows[2 + i].ours.owned_bytes = rows[i].ours.owned_bytes;
+    }
+    return true;
+}
+
+static bool run_cold(mbr_bench *bench, mbr_bench_row *rows)
+{
+    commit_field *field = calloc(1, sizeof *field);
+    if (field == NULL)
+        return mbr_bench_fail(bench, "no memory for the contestants");
+    bool done = open_field(bench, field);
+    if (done || field->device.world.manager != NULL)
+        done = close_field(bench, field, done && measure_cold(bench, field, rows));
+    free(field);
+    return done;
+}
+
+/* ---- P2 and P3: from the pool, and parked */
+static bool measure_warm(mbr_bench *bench, commit_field *field, mbr_bench_row *rows)
+{
+    mbr_contestant sides[] = {
+        ours(&field->ours_small, reserve_pooled, release_and_trim),
+        ours(&field->ours_large, reserve_pooled, release_and_trim),
+        ours(&field->ours_small, reserve_parked, release_and_trim),
+        by_hand(&field->loop),
+        by_hand(&field->hand_small),
+    };
+    if (!mbr_bench_rounds(bench, sides, 5, bench->options->rounds))
+        return false;
+    take(&rows[0], &sides[0], &sides[3]);
+    take(&rows[1], &sides[1], &sides[3]);
+    take(&rows[2], &sides[2], &sides[4]);
+    rows[2].value = rows[2].ours.median;
+    return count_calls(sides[0].context, reserve_pooled, release_and_trim, &rows[0].ours) &&
+        count_calls(sides[1].context, reserve_pooled, release_and_trim, &rows[1].ours) &&
+        count_calls(sides[2].context, reserve_parked, release_and_trim, &rows[2].ours);
+}
+
+static bool run_warm(mbr_bench *bench, mbr_bench_row *rows)
+{
+    commit_field *field = calloc(1, sizeof *field);
+    if (field == NULL)
+        return mbr_bench_fail(bench, "no memory for the contestants");
+    bool done = open_field(bench, field);
+    if (done || field->device.world.manager != NULL)
+        done = close_field(bench, field, done && measure_warm(bench, field, rows));
+    free(field);
+    return done;
+}
+
+static const mbr_bench_plan cold_plans[] = {
+    {"P1a", "commit 1 GiB cold, extents of 64 MiB", "x", "us",
+        "create, map and give access, granule by granule", true, 20, 10},
+    {"P1b", "the same, one extent", "x", "us", "create, map and give access, granule by granule",
+        true, 120, 60},
+    {"P4a", "commit 1 GiB cold, extents of 64 MiB", "x", "us",
+        "the driver by hand, the same extents, one call for access", true, 0.97, 0.9},
+    {"P4b", "the same, one extent", "x", "us",
+        "the driver by hand, the same extents, one call for access", true, 0.97, 0.9},
+};
+static const mbr_bench_plan warm_plans[] = {
+    {"P2a", "commit 1 GiB from the pool, extents of 64 MiB", "x", "us",
+        "create, map and give access, granule by granule", true, 35, 20},
+    {"P2b", "the same, one extent", "x", "us", "create, map and give access, granule by granule",
+        true, 200, 100},
+    {"P3", "commit 1 GiB parked", "us", "us", "the driver by hand, cold, extents of 64 MiB", false,
+        5, 20},
+};
+
+const mbr_bench_group mbr_bench_device_cold = {cold_plans, 4, run_cold};
+const mbr_bench_group mbr_bench_device_warm = {warm_plans, 3, run_warm};

@@ -1,0 +1,315 @@
+/* P10 and P11: frees behind a stream that is busy, and how soon after its work they can be had
+ * again. */
+#include "tools/bench/gpu/device.h"
+
+#include "tools/bench/gpu/kernels.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define FREES_A_ROUND 1024
+#define BLOCK_BYTES (UINT64_C(64) << 10)
+#define PATIENCE_NS 1e9
+
+typedef struct defer_state {
+    mbr_bench_device device;
+    mbr_kernels kernels;
+    mbr_cuda_stream other; /* on which the spinning caller allocates */
+    mbr_stream_handle other_attached;
+    mbr_allocation_handle blocks[FREES_A_ROUND];
+    mbr_cuda_address addresses[FREES_A_ROUND];
+    double samples_ns[FREES_A_ROUND];
+} defer_state;
+
+static int compare(const void *left, const void *right)
+{
+    double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+/* The sample with that share of all at or below it. */
+static double rank(double *samples, uint64_t count, double share)
+{
+    qsort(samples, count, sizeof *samples, compare);
+    return samples[(uint64_t)((double)(count - 1) * share)];
+}
+
+/* ---- P10: what a free behind a busy stream costs its caller */
+static bool take_blocks(defer_state *state)
+{
+    mbr_bench_world *world = &state->device.world;
+    mbr_alloc_request request = {MBR_SIZED(mbr_alloc_request), .binding = world->binding,
+        .holder = world->holder, .stream = state->device.attached, .bytes = BLOCK_BYTES};
+    mbr_alloc_result result = {MBR_SIZED(mbr_alloc_result)};
+    for (uint32_t i = 0; i < FREES_A_ROUND; i++) {
+        if (mbr_alloc(world->manager, &request, &result, &world->error) != MBR_OK)
+            return false;
+        state->blocks[i] = result.allocation;
+    }
+    return true;
+}
+
+static bool free_blocks(defer_state *state)
+{
+    mbr_bench_world *world = &state->device.world;
+    mbr_free_request request = {MBR_SIZED(mbr_free_request)};
+    for (uint32_t i = 0; i < FREES_A_ROUND; i++) {
+        request.allocation = state->blocks[i];
+        double begin = mbr_bench_wall_ns();
+        if (mbr_free(world->manager, &request, &world->error) != MBR_OK)
+            return false;
+        state->samples_ns[i] = mbr_bench_wall_ns() - begin;
+    }
+    return true;
+}
+
+static bool let_go_and_drain(defer_state *state)
+{
+    mbr_bench_world *world = &state->device.world;
+    mbr_kernels_let_go(&state->kernels);
+    uint64_t deadline_ns = (uint64_t)mbr_bench_wall_ns() + (uint64_t)PATIENCE_NS;
+    return mbr_ep_drain(world->manager, world->ep, deadline_ns, &world->error) == MBR_OK;
+}
+
+static bool ours_once(defer_state *state, double *median_ns, double *p99_ns)
+{
+    if (!take_blocks(state) ||
+        !mbr_kernels_hold(&state->device.hand, &state->kernels, state->device.stream))
+        return false;
+    bool done = free_blocks(state);
+    done = let_go_and_drain(state) && done;
+    *median_ns = rank(state->samples_ns, FREES_A_ROUND, 0.5);
+    *p99_ns = rank(state->samples_ns, FREES_A_ROUND, 0.99);
+    return done;
+}
+
+static bool theirs_once(defer_state *state, double *median_ns, double *p99_ns)
+{
+    mbr_hand *hand = &state->device.hand;
+    mbr_cuda_stream stream = state->device.stream;
+    for (uint32_t i = 0; i < FREES_A_ROUND; i++)
+        if (!mbr_hand_did(hand,
+                hand->call.allocate_async(&state->addresses[i], BLOCK_BYTES, stream),
+                "cuMemAllocAsync"))
+            return false;
+    if (!mbr_hand_did(hand, hand->call.stream_synchronize(stream), "cuStreamSynchronize") ||
+        !mbr_kernels_hold(hand, &state->kernels, stream))
+        return false;
+    bool done = true;
+    for (uint32_t i = 0; i < FREES_A_ROUND && done; i++) {
+        double begin = mbr_bench_wall_ns();
+        done = mbr_hand_did(
+            hand, hand->call.free_async(state->addresses[i], stream), "cuMemFreeAsync");
+        state->samples_ns[i] = mbr_bench_wall_ns() - begin;
+    }
+    mbr_kernels_let_go(&state->kernels);
+    *median_ns = rank(state->samples_ns, FREES_A_ROUND, 0.5);
+    *p99_ns = rank(state->samples_ns, FREES_A_ROUND, 0.99);
+    return mbr_hand_did(hand, hand->call.stream_synchronize(stream), "cuStreamSynchronize") && done;
+}
+
+static mbr_ep_figures figures_of(defer_state *state)
+{
+    mbr_bench_world *world = &state->device.world;
+    mbr_ep_figures figures = {MBR_SIZED(mbr_ep_figures)};
+    mbr_ep_read(world->manager, world->ep, &figures, &world->error);
+    return figures;
+}
+
+typedef bool (*once)(defer_state *state, double *median_ns, double *p99_ns);
+
+/* Both sides in turn; of each the medians over the rounds of its medians and of its p99. */
+static bool take_turns(mbr_bench *bench, defer_state *state, const once *sides, mbr_bench_row *row)
+{
+    static double medians[2][MBR_BENCH_MAX_ROUNDS_COUNT], p99s[2][MBR_BENCH_MAX_ROUNDS_COUNT];
+    uint64_t rounds = bench->options->rounds;
+    double warm_up;
+    for (uint32_t side = 0; side < 2; side++)
+        if (!sides[side](state, &warm_up, &warm_up))
+            return false;
+    for (uint64_t round = 0; round < rounds; round++)
+        for (uint32_t side = 0; side < 2; side++)
+            if (!sides[side](state, &medians[side][round], &p99s[side][round]))
+                return false;
+    row->ours.median = rank(medians[0], rounds, 0.5);
+    row->ours.p99 = rank(p99s[0], rounds, 0.5);
+    row->theirs.median = rank(medians[1], rounds, 0.5);
+    row->theirs.p99 = rank(p99s[1], rounds, 0.5);
+    row->has_baseline = true;
+    return true;
+}
+
+static bool measure_free(mbr_bench *bench, defer_state *state, mbr_bench_row *row)
+{
+    const once sides[] = {ours_once, theirs_once};
+    mbr_ep_figures before = figures_of(state);
+    if (!take_turns(bench, state, sides, row))
+        return false;
+    mbr_ep_figures after = figures_of(state);
+    uint64_t frees = (bench->options->rounds + 1) * FREES_A_ROUND;
+    row->value = row->ours.p99;
+    row->ratio = row->theirs.p99 / row->ours.p99;
+    snprintf(row->note, sizeof row->note,
+        "%llu signals for %llu frees, one for at most 64; p99 is the median of the rounds' own",
+        (unsigned long long)(after.signal_count - before.signal_count), (unsigned long long)frees);
+    return true;
+}
+
+/* ---- P11: from the kernel's end to the first allocation on another stream */
+
+/* All of the budget that is not taken already, in one block. */
+static bool fill_budget(defer_state *state, mbr_allocation_handle *block, uint64_t *bytes)
+{
+    mbr_bench_world *world = &state->device.world;
+    mbr_authority_figures figures = {MBR_SIZED(mbr_authority_figures)};
+    if (!mbr_bench_trim(world) ||
+        mbr_manager_read_authority(world->manager, world->authority, &figures, &world->error) !=
+            MBR_OK)
+        return false;
+    uint64_t taken = figures.granted_bytes + figures.charged_bytes;
+    *bytes = (figures.limit_bytes - taken) / MBR_BENCH_MIB / 2 * 2 * MBR_BENCH_MIB;
+    mbr_alloc_request request = {MBR_SIZED(mbr_alloc_request), .binding = world->binding,
+        .holder = world->holder, .stream = state->device.attached, .bytes = *bytes};
+    mbr_alloc_result result = {MBR_SIZED(mbr_alloc_result)};
+    mbr_status status = mbr_alloc(world->manager, &request, &result, &world->error);
+    *block = result.allocation;
+    return status == MBR_OK;
+}
+
+/* Spins until the block that waits for the device can be had. The clock begins when the host sees
+ * the word that is written behind the kernel. */
+static bool spin_for(defer_state *state, uint64_t bytes, double *ns)
+{
+    mbr_bench_world *world = &state->device.world;
+    mbr_error error = {MBR_SIZED(mbr_error)};
+    mbr_alloc_request request = {MBR_SIZED(mbr_alloc_request), .binding = world->binding,
+        .holder = world->holder, .stream = state->other_attached, .bytes = bytes};
+    mbr_alloc_result result = {MBR_SIZED(mbr_alloc_result)};
+    double begin = mbr_bench_wall_ns(), end_seen = 0;
+    for (;;) {
+        if (end_seen == 0 && *state->kernels.seen != 0)
+            end_seen = mbr_bench_wall_ns();
+        mbr_status status = mbr_alloc(world->manager, &request, &result, &error);
+        if (status == MBR_OK)
+            break;
+        if (status != MBR_OVER_BUDGET || mbr_bench_wall_ns() - begin > PATIENCE_NS) {
+            world->error = error;
+            return false;
+        }
+    }
+    double now = mbr_bench_wall_ns();
+    *ns = end_seen == 0 ? 0 : now - end_seen;
+    mbr_free_request back = {
+        MBR_SIZED(mbr_free_request), .flags = MBR_FREE_NOW, .allocation = result.allocation};
+    return mbr_free(world->manager, &back, &world->error) == MBR_OK;
+}
+
+static bool reuse_once(defer_state *state, double *median_ns, double *p99_ns)
+{
+    mbr_bench_world *world = &state->device.world;
+    mbr_hand *hand = &state->device.hand;
+    mbr_allocation_handle block;
+    uint64_t bytes;
+    *state->kernels.seen = 0;
+    if (!fill_budget(state, &block, &bytes) ||
+        !mbr_kernels_hold(hand, &state->kernels, state->device.stream) ||
+        !mbr_kernels_tell(hand, &state->kernels, state->device.stream, 1))
+        return false;
+    mbr_free_request request = {MBR_SIZED(mbr_free_request), .allocation = block};
+    bool done = mbr_free(world->manager, &request, &world->error) == MBR_OK;
+    mbr_kernels_let_go(&state->kernels);
+    done = done && spin_for(state, bytes, median_ns);
+    *p99_ns = *median_ns;
+    return done;
+}
+
+/* What the driver's own event takes to say so to a caller who spins on it. */
+static bool query_once(defer_state *state, double *median_ns, double *p99_ns)
+{
+    mbr_hand *hand = &state->device.hand;
+    mbr_cuda_event event;
+    *state->kernels.seen = 0;
+    if (!mbr_hand_did(hand, hand->call.event_create(&event, MBR_CUDA_EVENT_DISABLE_TIMING),
+            "cuEventCreate") ||
+        !mbr_kernels_hold(hand, &state->kernels, state->device.stream) ||
+        !mbr_kernels_tell(hand, &state->kernels, state->device.stream, 1) ||
+        !mbr_hand_did(hand, hand->call.event_record(event, state->device.stream), "cuEventRecord"))
+        return false;
+    mbr_kernels_let_go(&state->kernels);
+    double end_seen = 0;
+    mbr_cuda_result result;
+    do {
+        if (end_seen == 0 && *state->kernels.seen != 0)
+            end_seen = mbr_bench_wall_ns();
+        result = hand->call.event_query(event);
+    } while (result == MBR_CUDA_NOT_READY);
+    *median_ns = *p99_ns = end_seen == 0 ? 0 : mbr_bench_wall_ns() - end_seen;
+    return mbr_hand_did(hand, result, "cuEventQuery") &&
+        mbr_hand_did(hand, hand->call.event_destroy(event), "cuEventDestroy");
+}
+
+static bool measure_reuse(mbr_bench *bench, defer_state *state, mbr_bench_row *row)
+{
+    const once sides[] = {reuse_once, query_once};
+    if (!take_turns(bench, state, sides, row))
+        return false;
+    row->ours.median /= 1e3;
+    row->ours.p99 /= 1e3;
+    row->theirs.median /= 1e3;
+    row->theirs.p99 /= 1e3;
+    row->value = row->ours.median;
+    row->ratio = row->ours.median > 0 ? row->theirs.median / row->ours.median : 0;
+    return true;
+}
+
+/* ---- Both */
+static bool open_state(defer_state *state)
+{
+    mbr_hand *hand = &state->device.hand;
+    mbr_bench_world *world = &state->device.world;
+    if (!mbr_kernels_open(hand, &state->kernels) || !mbr_hand_keep_pool(hand) ||
+        !mbr_hand_did(hand, hand->call.stream_create(&state->other, MBR_CUDA_STREAM_NON_BLOCKING),
+            "cuStreamCreate"))
+        return false;
+    mbr_native native = {MBR_NATIVE_STREAM_CUDA, 0, (uint64_t)(uintptr_t)state->other};
+    return mbr_ep_attach_stream(
+               world->manager, world->ep, native, &state->other_attached, &world->error) == MBR_OK;
+}
+
+static bool close_state(defer_state *state)
+{
+    mbr_hand *hand = &state->device.hand;
+    mbr_bench_world *world = &state->device.world;
+    bool done = true;
+    if (state->other_attached.value != 0)
+        done = mbr_ep_detach_stream(world->manager, state->other_attached, &world->error) == MBR_OK;
+    if (state->other != NULL)
+        done =
+            mbr_hand_did(hand, hand->call.stream_destroy(state->other), "cuStreamDestroy") && done;
+    return mbr_hand_empty_pool(hand) && mbr_kernels_close(hand, &state->kernels) && done;
+}
+
+static bool run(mbr_bench *bench, mbr_bench_row *rows)
+{
+    defer_state *state = calloc(1, sizeof *state);
+    if (state == NULL)
+        return mbr_bench_fail(bench, "no memory for the samples");
+    bool done = mbr_bench_device_open(bench, UINT64_MAX, &state->device);
+    if (done) {
+        done = open_state(state) && measure_free(bench, state, &rows[0]) &&
+            measure_reuse(bench, state, &rows[1]);
+        done = close_state(state) && done;
+        done = mbr_bench_device_close(bench, &state->device, done);
+    }
+    free(state);
+    return done;
+}
+
+static const mbr_bench_plan plans[] = {
+    {"P10", "free behind a busy stream: the caller's p99", "ns", "ns",
+        "cuMemFreeAsync on the same stream", false, 1000, 10000},
+    {"P11", "from a kernel's end to the first allocation on another stream", "us", "us",
+        "an event of the driver, asked in a loop", false, 5, 20},
+};
+
+const mbr_bench_group mbr_bench_device_defer = {plans, 2, run};

@@ -1,0 +1,64 @@
+/* Responsible for opening and closing both sides of a row on a GPU. Measures nothing. */
+#include "tools/bench/gpu/device.h"
+
+#define QUICK_DIVISOR 16
+#define LIMIT_SHARE 4 /* of the device's free bytes, three quarters are the budget */
+
+uint64_t mbr_bench_device_bytes(const mbr_bench *bench, uint64_t bytes)
+{
+    return bench->options->quick ? bytes / QUICK_DIVISOR : bytes;
+}
+
+static bool open_world(mbr_bench *bench, uint64_t keep_bytes, mbr_bench_device *device)
+{
+    size_t free_bytes, total_bytes;
+    mbr_hand *hand = &device->hand;
+    if (!mbr_hand_did(hand, hand->call.memory_info(&free_bytes, &total_bytes), "cuMemGetInfo"))
+        return mbr_bench_fail_hand(bench, hand);
+    mbr_bench_world_options options = {.limit_bytes = free_bytes - free_bytes / LIMIT_SHARE,
+        .keep_bytes = keep_bytes,
+        .populate = true,
+        .on_device = true};
+    return mbr_bench_world_open(bench, &options, &device->world);
+}
+
+static bool attach(mbr_bench *bench, mbr_bench_device *device)
+{
+    mbr_hand *hand = &device->hand;
+    if (!mbr_hand_did(hand, hand->call.stream_create(&device->stream, MBR_CUDA_STREAM_NON_BLOCKING),
+            "cuStreamCreate"))
+        return mbr_bench_fail_hand(bench, hand);
+    mbr_native native = {MBR_NATIVE_STREAM_CUDA, 0, (uint64_t)(uintptr_t)device->stream};
+    mbr_bench_world *world = &device->world;
+    mbr_status status =
+        mbr_ep_attach_stream(world->manager, world->ep, native, &device->attached, &world->error);
+    return status == MBR_OK ||
+        mbr_bench_fail_status(bench, "attaching a stream", status, &world->error);
+}
+
+bool mbr_bench_device_open(mbr_bench *bench, uint64_t keep_bytes, mbr_bench_device *device)
+{
+    *device = (mbr_bench_device){0};
+    if (!mbr_hand_open(bench, &device->hand))
+        return false;
+    if (!open_world(bench, keep_bytes, device)) {
+        mbr_hand_close(&device->hand);
+        return false;
+    }
+    return attach(bench, device) || mbr_bench_device_close(bench, device, false);
+}
+
+bool mbr_bench_device_close(mbr_bench *bench, mbr_bench_device *device, bool done)
+{
+    mbr_bench_world *world = &device->world;
+    if (!done && !mbr_bench_fail_hand(bench, &device->hand))
+        mbr_bench_fail_world(bench, "a call of the client", world);
+    device->hand.call.context_synchronize();
+    if (device->attached.value != 0)
+        mbr_ep_detach_stream(world->manager, device->attached, &world->error);
+    bool closed = mbr_bench_world_close(bench, world);
+    if (device->stream != NULL)
+        device->hand.call.stream_destroy(device->stream);
+    mbr_hand_close(&device->hand);
+    return done && closed;
+}

@@ -1,0 +1,26 @@
+/* What the rows on a GPU stand on: the client's world over a mechanism of device memory, the driver
+ * by hand beside it, and one stream that both use. */
+#ifndef MEMBRANE_TOOLS_BENCH_GPU_DEVICE_H
+#define MEMBRANE_TOOLS_BENCH_GPU_DEVICE_H
+
+#include "tools/bench/gpu/hand.h"
+#include "tools/bench/ranges.h"
+#include "tools/bench/rounds.h"
+#include "tools/bench/world.h"
+
+typedef struct mbr_bench_device {
+    mbr_hand hand;
+    mbr_bench_world world;
+    mbr_cuda_stream stream;
+    mbr_stream_handle attached;
+} mbr_bench_device;
+
+/* False: bench->text says why, and nothing is left open. keep_bytes: of the cache. */
+bool mbr_bench_device_open(mbr_bench *bench, uint64_t keep_bytes, mbr_bench_device *device);
+/* Tells a failure of either side first. False: something failed. */
+bool mbr_bench_device_close(mbr_bench *bench, mbr_bench_device *device, bool done);
+
+/* A row of a quick run is a sixteenth of its size. */
+uint64_t mbr_bench_device_bytes(const mbr_bench *bench, uint64_t bytes);
+
+#endif

@@ -1,0 +1,166 @@
+/* Responsible for the driver's calls that baselines are made of. Measures nothing, and pools
+ * nothing. */
+#include "tools/bench/gpu/hand.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+
+bool mbr_hand_did(mbr_hand *hand, mbr_cuda_result result, const char *what)
+{
+    if (result == MBR_CUDA_SUCCESS)
+        return true;
+    const char *name = NULL;
+    if (hand->call.error_name(result, &name) != MBR_CUDA_SUCCESS)
+        name = "an unknown code";
+    if (hand->text[0] == '\0')
+        snprintf(hand->text, sizeof hand->text, "%s: %s (%u)", what, name, result);
+    return false;
+}
+
+bool mbr_bench_fail_hand(mbr_bench *bench, const mbr_hand *hand)
+{
+    return hand->text[0] != '\0' && mbr_bench_fail(bench, "the driver by hand: %s", hand->text);
+}
+
+/* ---- Opening */
+static bool open_library(mbr_bench *bench, mbr_hand *hand)
+{
+    hand->library = dlopen(MBR_CUDA_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    if (hand->library == NULL)
+        return mbr_bench_fail(bench, "no driver to compare with: %s", dlerror());
+    const char *missing = NULL;
+    void *symbol;
+#define RESOLVE(member, exported, parameters)                                                      \
+    symbol = dlsym(hand->library, #exported);                                                      \
+    __builtin_memcpy(&hand->call.member, &symbol, sizeof symbol);                                  \
+    if (symbol == NULL)                                                                            \
+        missing = #exported;
+    MBR_CUDA_FUNCTIONS(RESOLVE)
+    MBR_CUDA_FUNCTIONS_OF_TESTS(RESOLVE)
+#undef RESOLVE
+    if (missing == NULL)
+        return true;
+    return mbr_bench_fail(bench,
+        "%s has no %s, which the baselines call; a newer driver would work", MBR_CUDA_LIBRARY,
+        missing);
+}
+
+static struct mbr_cuda_properties properties_of(const mbr_hand *hand)
+{
+    return (struct mbr_cuda_properties){
+        .type = MBR_CUDA_ALLOCATION_PINNED, .location = {MBR_CUDA_LOCATION_DEVICE, hand->device}};
+}
+
+static bool open_device(mbr_hand *hand)
+{
+    size_t granule = 0;
+    struct mbr_cuda_properties properties = properties_of(hand);
+    bool done = mbr_hand_did(hand, hand->call.init(0), "cuInit") &&
+        mbr_hand_did(hand, hand->call.device_get(&hand->device, 0), "cuDeviceGet") &&
+        mbr_hand_did(hand, hand->call.primary_retain(&hand->context, hand->device),
+            "cuDevicePrimaryCtxRetain") &&
+        mbr_hand_enter(hand) &&
+        mbr_hand_did(hand,
+            hand->call.granularity(&granule, &properties, MBR_CUDA_GRANULARITY_RECOMMENDED),
+            "cuMemGetAllocationGranularity");
+    hand->granule_bytes = granule;
+    return done;
+}
+
+bool mbr_hand_open(mbr_bench *bench, mbr_hand *hand)
+{
+    *hand = (mbr_hand){0};
+    if (open_library(bench, hand) && open_device(hand))
+        return true;
+    mbr_bench_fail_hand(bench, hand);
+    mbr_hand_close(hand);
+    return false;
+}
+
+void mbr_hand_close(mbr_hand *hand)
+{
+    if (hand->context != NULL) {
+        hand->call.context_set(NULL);
+        hand->call.primary_release(hand->device);
+    }
+    if (hand->library != NULL)
+        dlclose(hand->library);
+    hand->context = NULL;
+    hand->library = NULL;
+}
+
+bool mbr_hand_enter(mbr_hand *hand)
+{
+    return mbr_hand_did(hand, hand->call.context_set(hand->context), "cuCtxSetCurrent");
+}
+
+/* ---- Physical memory behind addresses */
+bool mbr_hand_reserve(mbr_hand *hand, uint64_t bytes, mbr_cuda_address *address)
+{
+    return mbr_hand_did(
+        hand, hand->call.address_reserve(address, bytes, 0, 0, 0), "cuMemAddressReserve");
+}
+
+bool mbr_hand_unreserve(mbr_hand *hand, mbr_cuda_address address, uint64_t bytes)
+{
+    return mbr_hand_did(hand, hand->call.address_free(address, bytes), "cuMemAddressFree");
+}
+
+static bool give_access(mbr_hand *hand, mbr_cuda_address address, uint64_t bytes)
+{
+    struct mbr_cuda_access access = {
+        {MBR_CUDA_LOCATION_DEVICE, hand->device}, MBR_CUDA_ACCESS_READ_WRITE};
+    return mbr_hand_did(hand, hand->call.set_access(address, bytes, &access, 1), "cuMemSetAccess");
+}
+
+bool mbr_hand_commit(mbr_hand *hand, mbr_cuda_address address, uint64_t bytes,
+    uint64_t extent_bytes, mbr_hand_way way, mbr_cuda_handle *handles)
+{
+    struct mbr_cuda_properties properties = properties_of(hand);
+    for (uint64_t i = 0; i < bytes / extent_bytes; i++) {
+        mbr_cuda_address at = address + i * extent_bytes;
+        if (!mbr_hand_did(hand, hand->call.handle_create(&handles[i], extent_bytes, &properties, 0),
+                "cuMemCreate") ||
+            !mbr_hand_did(hand, hand->call.map(at, extent_bytes, 0, handles[i], 0), "cuMemMap"))
+            return false;
+        if (way == MBR_HAND_EACH && !give_access(hand, at, extent_bytes))
+            return false;
+    }
+    return way == MBR_HAND_EACH || give_access(hand, address, bytes);
+}
+
+bool mbr_hand_decommit(mbr_hand *hand, mbr_cuda_address address, uint64_t bytes,
+    uint64_t extent_bytes, mbr_hand_way way, const mbr_cuda_handle *handles)
+{
+    if (way == MBR_HAND_AT_ONCE &&
+        !mbr_hand_did(hand, hand->call.unmap(address, bytes), "cuMemUnmap"))
+        return false;
+    for (uint64_t i = 0; i < bytes / extent_bytes; i++) {
+        if (way == MBR_HAND_EACH &&
+            !mbr_hand_did(
+                hand, hand->call.unmap(address + i * extent_bytes, extent_bytes), "cuMemUnmap"))
+            return false;
+        if (!mbr_hand_did(hand, hand->call.handle_release(handles[i]), "cuMemRelease"))
+            return false;
+    }
+    return true;
+}
+
+/* ---- The driver's own pool */
+bool mbr_hand_keep_pool(mbr_hand *hand)
+{
+    mbr_cuda_pool pool;
+    uint64_t keep_bytes = UINT64_MAX;
+    return mbr_hand_did(
+               hand, hand->call.default_pool(&pool, hand->device), "cuDeviceGetDefaultMemPool") &&
+        mbr_hand_did(hand, hand->call.pool_set(pool, MBR_CUDA_POOL_RELEASE_THRESHOLD, &keep_bytes),
+            "cuMemPoolSetAttribute");
+}
+
+bool mbr_hand_empty_pool(mbr_hand *hand)
+{
+    mbr_cuda_pool pool;
+    return mbr_hand_did(
+               hand, hand->call.default_pool(&pool, hand->device), "cuDeviceGetDefaultMemPool") &&
+        mbr_hand_did(hand, hand->call.pool_trim(pool, 0), "cuMemPoolTrimTo");
+}

@@ -1,0 +1,56 @@
+/* The CUDA driver by hand: what a runtime without Membrane would call. The baselines of the rows
+ * P1 to P20 stand on it.
+ *
+ * It opens the driver's library at run time and uses device 0's primary context, current on the
+ * thread that opened it; other threads call mbr_hand_enter first. Each false leaves the call's name
+ * and answer in hand->text. */
+#ifndef MEMBRANE_TOOLS_BENCH_GPU_HAND_H
+#define MEMBRANE_TOOLS_BENCH_GPU_HAND_H
+
+#include "plugins/cuda/driver.h"
+#include "tools/bench/row.h"
+
+#define MBR_HAND_TEXT_BYTES 160
+
+typedef struct mbr_hand {
+#define MBR_HAND_MEMBER(member, exported, parameters) mbr_cuda_result(*member) parameters;
+    struct {
+        MBR_CUDA_FUNCTIONS(MBR_HAND_MEMBER)
+        MBR_CUDA_FUNCTIONS_OF_TESTS(MBR_HAND_MEMBER)
+    } call;
+#undef MBR_HAND_MEMBER
+    void *library;
+    mbr_cuda_device device;
+    mbr_cuda_context context;
+    uint64_t granule_bytes;
+    char text[MBR_HAND_TEXT_BYTES];
+} mbr_hand;
+
+/* False: bench->text says why, and nothing is left open. */
+bool mbr_hand_open(mbr_bench *bench, mbr_hand *hand);
+void mbr_hand_close(mbr_hand *hand);
+bool mbr_hand_enter(mbr_hand *hand);
+/* Whether the call succeeded; keeps the first failure in hand->text. */
+bool mbr_hand_did(mbr_hand *hand, mbr_cuda_result result, const char *what);
+/* Tells that failure, if there is one. Returns false. */
+bool mbr_bench_fail_hand(mbr_bench *bench, const mbr_hand *hand);
+
+/* ---- Physical memory behind addresses */
+typedef enum mbr_hand_way {
+    MBR_HAND_AT_ONCE, /* create and map each extent, one call gives access to all; one unmaps all */
+    MBR_HAND_EACH,    /* extent by extent */
+} mbr_hand_way;
+
+bool mbr_hand_reserve(mbr_hand *hand, uint64_t bytes, mbr_cuda_address *address);
+bool mbr_hand_unreserve(mbr_hand *hand, mbr_cuda_address address, uint64_t bytes);
+/* handles: one an extent. */
+bool mbr_hand_commit(mbr_hand *hand, mbr_cuda_address address, uint64_t bytes,
+    uint64_t extent_bytes, mbr_hand_way way, mbr_cuda_handle *handles);
+bool mbr_hand_decommit(mbr_hand *hand, mbr_cuda_address address, uint64_t bytes,
+    uint64_t extent_bytes, mbr_hand_way way, const mbr_cuda_handle *handles);
+
+/* ---- The driver's own pool: it keeps what is freed */
+bool mbr_hand_keep_pool(mbr_hand *hand);
+bool mbr_hand_empty_pool(mbr_hand *hand);
+
+#endif

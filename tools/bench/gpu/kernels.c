@@ -1,0 +1,105 @@
+/* Responsible for loading and launching kernels. Measures nothing. */
+#include "tools/bench/gpu/kernels.h"
+
+#include "tools/build/embed.h"
+
+#include <stdatomic.h>
+
+#define GRID_COUNT 1056 /* blocks: 8 for each of 132 processors, which fills the largest here */
+#define BLOCK_THREADS 256
+#define PIECE_BYTES 16
+
+extern const mbr_embedded mbr_kernels_source[];
+
+static bool open_words(mbr_hand *hand, mbr_kernels *kernels)
+{
+    void *words;
+    if (!mbr_hand_did(hand,
+            hand->call.host_allocate(
+                &words, 4096, MBR_CUDA_HOST_PORTABLE | MBR_CUDA_HOST_DEVICE_MAP),
+            "cuMemHostAlloc"))
+        return false;
+    kernels->flag = words;
+    kernels->seen = kernels->flag + 64; /* a line of its own */
+    *kernels->flag = *kernels->seen = 0;
+    return true;
+}
+
+bool mbr_kernels_open(mbr_hand *hand, mbr_kernels *kernels)
+{
+    *kernels = (mbr_kernels){0};
+    if (!open_words(hand, kernels) ||
+        !mbr_hand_did(hand, hand->call.module_load(&kernels->module, mbr_kernels_source[0].text),
+            "cuModuleLoadData") ||
+        !mbr_hand_did(hand, hand->call.module_function(&kernels->spin, kernels->module, "spin"),
+            "cuModuleGetFunction(spin)") ||
+        !mbr_hand_did(hand, hand->call.module_function(&kernels->store, kernels->module, "store"),
+            "cuModuleGetFunction(store)"))
+        return false;
+    if (hand->call.module_function(&kernels->read_all, kernels->module, "read_all") !=
+            MBR_CUDA_SUCCESS ||
+        hand->call.module_function(&kernels->write_all, kernels->module, "write_all") !=
+            MBR_CUDA_SUCCESS)
+        kernels->read_all = kernels->write_all = NULL;
+    return true;
+}
+
+bool mbr_kernels_close(mbr_hand *hand, mbr_kernels *kernels)
+{
+    bool done = true;
+    if (kernels->module != NULL)
+        done = mbr_hand_did(hand, hand->call.module_unload(kernels->module), "cuModuleUnload");
+    if (kernels->flag != NULL)
+        done = mbr_hand_did(
+                   hand, hand->call.host_free((void *)(uintptr_t)kernels->flag), "cuMemFreeHost") &&
+            done;
+    return done;
+}
+
+static bool launch(mbr_hand *hand, mbr_cuda_function kernel, unsigned blocks, unsigned threads,
+    mbr_cuda_stream stream, void **arguments)
+{
+    return mbr_hand_did(hand,
+        hand->call.launch(kernel, blocks, 1, 1, threads, 1, 1, 0, stream, arguments, NULL),
+        "cuLaunchKernel");
+}
+
+static uint64_t address_of(volatile uint32_t *word)
+{
+    return (uint64_t)(uintptr_t)word;
+}
+
+bool mbr_kernels_hold(mbr_hand *hand, mbr_kernels *kernels, mbr_cuda_stream stream)
+{
+    *kernels->flag = 0;
+    uint64_t flag = address_of(kernels->flag);
+    return launch(hand, kernels->spin, 1, 1, stream, (void *[]){&flag});
+}
+
+void mbr_kernels_let_go(mbr_kernels *kernels)
+{
+    *kernels->flag = 1;
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+bool mbr_kernels_tell(mbr_hand *hand, mbr_kernels *kernels, mbr_cuda_stream stream, uint32_t value)
+{
+    uint64_t at = address_of(kernels->seen);
+    return launch(hand, kernels->store, 1, 1, stream, (void *[]){&at, &value});
+}
+
+bool mbr_kernels_read(mbr_hand *hand, mbr_kernels *kernels, mbr_cuda_address address,
+    uint64_t bytes, mbr_cuda_stream stream)
+{
+    uint64_t pieces = bytes / PIECE_BYTES, result = address_of(kernels->seen);
+    return launch(hand, kernels->read_all, GRID_COUNT, BLOCK_THREADS, stream,
+        (void *[]){&address, &pieces, &result});
+}
+
+bool mbr_kernels_write(mbr_hand *hand, mbr_kernels *kernels, mbr_cuda_address address,
+    uint64_t bytes, mbr_cuda_stream stream)
+{
+    uint64_t pieces = bytes / PIECE_BYTES;
+    return launch(
+        hand, kernels->write_all, GRID_COUNT, BLOCK_THREADS, stream, (void *[]){&address, &pieces});
+}

@@ -1,0 +1,31 @@
+/* Kernels on the device, loaded from kernels.ptx, which is part of this program; and words that
+ * host and device both see. */
+#ifndef MEMBRANE_TOOLS_BENCH_GPU_KERNELS_H
+#define MEMBRANE_TOOLS_BENCH_GPU_KERNELS_H
+
+#include "tools/bench/gpu/hand.h"
+
+typedef struct mbr_kernels {
+    mbr_cuda_module module;
+    mbr_cuda_function spin, store, read_all, write_all;
+    /* Pinned; at the same address for host and device. */
+    volatile uint32_t *flag;
+    volatile uint32_t *seen;
+} mbr_kernels;
+
+/* Kernels for bandwidth stand only on real devices: NULL elsewhere. */
+bool mbr_kernels_open(mbr_hand *hand, mbr_kernels *kernels);
+bool mbr_kernels_close(mbr_hand *hand, mbr_kernels *kernels);
+
+/* The stream is busy until the flag is raised. */
+bool mbr_kernels_hold(mbr_hand *hand, mbr_kernels *kernels, mbr_cuda_stream stream);
+void mbr_kernels_let_go(mbr_kernels *kernels);
+/* `seen` becomes `value` behind the stream's work. */
+bool mbr_kernels_tell(mbr_hand *hand, mbr_kernels *kernels, mbr_cuda_stream stream, uint32_t value);
+
+bool mbr_kernels_read(mbr_hand *hand, mbr_kernels *kernels, mbr_cuda_address address,
+    uint64_t bytes, mbr_cuda_stream stream);
+bool mbr_kernels_write(mbr_hand *hand, mbr_kernels *kernels, mbr_cuda_address address,
+    uint64_t bytes, mbr_cuda_stream stream);
+
+#endif
