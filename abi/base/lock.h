@@ -25,6 +25,7 @@ typedef enum mbr_lock_rank {
     MBR_RANK_LEASE,       /* one authority's calls to the shared ledger */
     MBR_RANK_AUTHORITY,   /* slow path of one authority */
     MBR_RANK_STREAM,      /* one worker's FIFO */
+    MBR_RANK_GATE,        /* one device: its captures and the calls inside */
     MBR_RANK_JOURNAL,     /* trace and log sinks */
     MBR_RANK_COUNT
 } mbr_lock_rank;

@@ -3,6 +3,8 @@
 
 #include "host/ep/internal.h"
 
+#include <utlist.h>
+
 #define REQUIRE(expression)                                                                        \
     do {                                                                                           \
         if (!(expression))                                                                         \
@@ -82,6 +84,26 @@ static const char *check_epoch(const mbr_context *context, const mbr_epoch *epoc
     return NULL;
 }
 
+static const char *check_graphs(const mbr_context *context, tally *sum)
+{
+    uint64_t serial = 0, captures = 0;
+    const mbr_graph *graph;
+    DL_FOREACH(context->graphs, graph)
+    {
+        REQUIRE(graph->serial > serial && graph->serial <= context->graph_serial);
+        serial = graph->serial;
+        captures += graph->state == MBR_GRAPH_CAPTURING;
+        tally held = {0};
+        mbr_entry_list list = {graph->held_first, graph->held_last};
+        add_entries(&held, &list);
+        REQUIRE(held.entry_count == graph->held_count && held.entry_bytes == graph->held_bytes);
+        sum->entry_count += held.entry_count;
+        sum->entry_bytes += held.entry_bytes;
+    }
+    REQUIRE(captures <= context->capture_count); /* others begin */
+    return NULL;
+}
+
 static const char *audit_locked(mbr_context *context) MBR_REQUIRES(&context->lock)
 {
     tally sum = {0};
@@ -101,6 +123,9 @@ static const char *audit_locked(mbr_context *context) MBR_REQUIRES(&context->loc
     REQUIRE(context->open == NULL || context->open->sequence == context->epoch_sequence);
     add_entries(&sum, &context->ready);
     add_entries(&sum, &context->lost);
+    broken = check_graphs(context, &sum);
+    if (broken != NULL)
+        return broken;
     REQUIRE(sum.entry_count == context->queued_count);
     REQUIRE(sum.entry_bytes == context->queued_bytes);
     REQUIRE(sum.epoch_count == context->epochs.out_count);
@@ -128,6 +153,16 @@ const char *mbr_context_state_name(uint32_t state)
 bool mbr_context_may_move(uint32_t from, uint32_t to)
 {
     return mbr_state_allows(&mbr_context_table, from, to);
+}
+
+const char *mbr_graph_state_name(uint32_t state)
+{
+    return state < mbr_graph_table.count ? mbr_graph_table.names[state] : NULL;
+}
+
+bool mbr_graph_may_move(uint32_t from, uint32_t to)
+{
+    return mbr_state_allows(&mbr_graph_table, from, to);
 }
 
 const char *mbr_line_state_name(uint32_t state)

@@ -17,5 +17,7 @@ const char *mbr_context_state_name(uint32_t state); /* MBR_CONTEXT_… */
 bool mbr_context_may_move(uint32_t from, uint32_t to);
 const char *mbr_line_state_name(uint32_t state);
 bool mbr_line_may_move(uint32_t from, uint32_t to);
+const char *mbr_graph_state_name(uint32_t state);
+bool mbr_graph_may_move(uint32_t from, uint32_t to);
 
 #endif

@@ -258,11 +258,14 @@ static void init(mbr_context *context)
     mbr_fork_flag *flag = mbr_fork_guard_flag(&context->fork);
     context->serves = flag != NULL ? flag : &context->never;
     mbr_fork_flag_set(context->serves, flag != NULL);
+    mbr_gate_init(&context->own_gate);
+    context->gates[context->gate_count++] = &context->own_gate;
 }
 
 static void finish(mbr_context *context)
 {
     mbr_context_finish_lines(context);
+    mbr_gate_finish(&context->own_gate);
     mbr_pool_finish(&context->marks);
     mbr_pool_finish(&context->epochs);
     mbr_condition_finish(&context->reaper_wake);
@@ -351,6 +354,7 @@ void mbr_context_read(mbr_context *context, mbr_ep_figures *figures)
         .wake_count = context->wake_count,
         .violation_count = atomic_load(&context->violation_count),
     };
+    mbr_context_count_graphs_locked(context, &now);
     mbr_lock_drop(&context->lock);
     mbr_growable_give(figures, &now, sizeof now);
 }

@@ -19,6 +19,7 @@
 #include "abi/base/fork.h"
 #include "abi/base/growable.h"
 #include "abi/base/seam.h"
+#include "host/ep/gate.h"
 #include "host/ep/thread.h"
 #include "membrane/budget.h"
 #include "membrane/ep.h"
@@ -33,6 +34,7 @@
 #define MBR_CONTEXT_QUEUE_ENTRIES 65536         /* the bound where the options say 0 */
 #define MBR_REAP_PASS_BYTES (UINT64_C(1) << 30) /* destroying a large handle takes long (D32) */
 #define MBR_REAPER_BACKOFF_MAX_NS 100000000
+#define MBR_CONTEXT_GATE_COUNT 16 /* gates of one context: its own, and those of its devices */
 
 typedef struct mbr_context mbr_context;
 
@@ -41,14 +43,35 @@ typedef enum mbr_settled {
     MBR_SETTLED_LOST,         /* nobody will ever know */
 } mbr_settled;
 
+/* Graphs by serial, [first, last]: those that may touch what was made while their captures were
+ * open. first 0: none. It may name graphs in between, which then hold back what is not theirs. */
+typedef struct mbr_graphs {
+    uint64_t first, last;
+} mbr_graphs;
+
 /* Embedded in whatever waits for its release; owned by the caller, untouched by it from defer until
  * settle. No allocation is made for an entry (I20). */
 typedef struct mbr_deferred {
     struct mbr_deferred *next;
     uint64_t bytes; /* set by the caller: what it will give back */
     void (*settle)(struct mbr_deferred *entry, mbr_settled how); /* set by the caller */
+    mbr_graphs graphs;      /* set by the caller: it also waits until all of them are retired */
     uint64_t epoch_streams; /* the context's own: set of its epoch's streams */
 } mbr_deferred;
+
+/* One capture, and then the graph that came of it. The caller's memory, untouched by it from a
+ * successful begin until `gone`. */
+typedef struct mbr_graph {
+    struct mbr_graph *next, *prev; /* of the context, by serial */
+    mbr_context *context;
+    uint64_t serial;    /* rises, never used again */
+    uint64_t stream_id; /* that is or was captured */
+    uint32_t state;
+    mbr_deferred *held_first, *held_last; /* releases whose streams are done */
+    uint64_t held_count, held_bytes;
+    mbr_deferred end;                      /* of its retirement */
+    void (*gone)(struct mbr_graph *graph); /* set by the caller; called with no lock held */
+} mbr_graph;
 
 typedef struct mbr_context_options {
     const char *name;
@@ -111,6 +134,48 @@ mbr_status mbr_context_attach_stream(
  * this returns MBR_OK. A refused signal is returned (MBR_BUSY: the stream is being captured), and
  * the stream stays attached. */
 mbr_status mbr_context_detach_stream(mbr_context *context, uint64_t stream_id, mbr_error *error);
+
+/* ---- Graph capture (docs/ordering.md) ----
+ * While a capture is open, the gates of the context are closed: entries stay queued, no line is
+ * waited for, and drain and synchronize are MBR_BUSY. */
+
+/* A device that the context works on: what is captured here closes its gate, too, and a capture of
+ * any context on it closes this one's. Outlives the context. MBR_BUSY while a capture is open here,
+ * MBR_OUT_OF_RANGE at MBR_CONTEXT_GATE_COUNT. */
+mbr_status mbr_context_join_gate(mbr_context *context, mbr_gate *gate, mbr_error *error);
+bool mbr_context_is_gated(mbr_context *context);
+
+/* Waits until no gated call is inside. MBR_UNKNOWN_OBJECT (stream), MBR_ALREADY_EXISTS (it is being
+ * captured), MBR_TIMED_OUT, MBR_BUSY unless active, MBR_DEVICE_LOST. A graph pins the context. */
+mbr_status mbr_context_begin_capture(mbr_context *context, uint64_t stream_id, uint64_t deadline_ns,
+    mbr_graph *graph, mbr_error *error);
+/* By any thread. MBR_DEVICE_LOST: meanwhile; there is no graph, and `gone` was called. */
+mbr_status mbr_context_end_capture(
+    mbr_context *context, uint64_t stream_id, mbr_graph **graph, mbr_error *error);
+/* No launch of it will be submitted any more; those that were are on the streams. Once they are
+ * done it is gone, and what it held goes on. Failures of mbr_context_defer leave it as it was;
+ * MBR_STALE if it is being retired. `graph` is one that
+ * mbr_context_end_capture gave. */
+mbr_status mbr_context_retire_graph(mbr_context *context, mbr_graph *graph,
+    const uint64_t *stream_ids, uint32_t stream_count, mbr_error *error);
+/* Of a lost context: every graph is gone. */
+void mbr_context_forget_graphs(mbr_context *context);
+void mbr_context_read_graph(
+    mbr_context *context, const mbr_graph *graph, uint64_t *held_count, uint64_t *held_bytes);
+
+/* Whose the memory is that is made now for a stream: of its capture, if it is being captured; else
+ * of every capture that is open (0: no stream is known). One load where none is. */
+mbr_graphs mbr_context_graphs_now(mbr_context *context, uint64_t stream_id);
+/* Whether one of them is not yet gone. */
+bool mbr_context_owns(mbr_context *context, mbr_graphs graphs);
+
+static inline mbr_graphs mbr_graphs_join(mbr_graphs some, mbr_graphs others)
+{
+    if (some.first == 0 || others.first == 0)
+        return some.first == 0 ? others : some;
+    return (mbr_graphs){some.first < others.first ? some.first : others.first,
+        some.last > others.last ? some.last : others.last};
+}
 
 /* Queues an entry behind all work submitted so far to the streams (stream_count of them, at most
  * MBR_DEFER_STREAM_COUNT; an entry with none is settled at the next reap). Detached and unknown ids

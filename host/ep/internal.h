@@ -68,6 +68,17 @@ enum {
     MBR_LINE_CLOSING,
     MBR_LINE_STATES
 };
+/* capturing -> kept -> retiring -> gone; retiring -> kept where the queue refused; capturing ->
+ * lost -> gone and kept -> gone with the context lost. */
+enum {
+    MBR_GRAPH_CAPTURING,
+    MBR_GRAPH_KEPT,
+    MBR_GRAPH_RETIRING,
+    MBR_GRAPH_LOST, /* its capture was open */
+    MBR_GRAPH_GONE,
+    MBR_GRAPH_STATES
+};
+extern const mbr_state_table mbr_graph_table;
 extern const mbr_state_table mbr_line_table;
 extern const mbr_state_table mbr_context_table;
 
@@ -86,6 +97,7 @@ struct mbr_line {
     struct mbr_mark_list inflight;    /* while its signal slot runs */
     struct mbr_mark_list pending;     /* not empty: the line is in `waiting` */
     mbr_status failure;               /* of its last signal */
+    mbr_graph *capture;               /* NULL: it is not being captured */
     bool is_dirty;
     bool is_waiting;
     TAILQ_ENTRY(mbr_line) home_link; /* in `free_lines` or `closing` */
@@ -94,7 +106,7 @@ struct mbr_line {
 };
 TAILQ_HEAD(mbr_line_list, mbr_line);
 
-/* queued_count = entries of all live epochs + of ready + of lost.
+/* queued_count = entries of all live epochs + of ready + of lost + held by graphs.
  * ready_total - settled_total = entries of ready + of lost + those being settled.
  * Pins and the state are one word, so that a pin is one instruction and no pin can slip past a
  * retirement: life = pins * 4 + state. */
@@ -125,6 +137,14 @@ struct mbr_context {
     bool asking;
     bool settling;
     pthread_t settler;
+
+    mbr_gate own_gate;
+    mbr_gate *gates[MBR_CONTEXT_GATE_COUNT]; /* the first is its own; no other leaves or comes
+                                              * while a capture is open here */
+    uint32_t gate_count;
+    _Atomic uint32_t capture_count; /* captures that begin or are open; changes under the lock */
+    mbr_graph *graphs;              /* by serial */
+    uint64_t graph_serial;          /* of the last one */
 
     mbr_line *lines[MBR_CONTEXT_STREAM_COUNT]; /* stream_id = first + serial * COUNT + place */
     uint64_t first_stream_id;
@@ -208,6 +228,25 @@ void mbr_context_reach_locked(mbr_context *context, mbr_line *line, uint64_t val
 void mbr_context_lose_entries_locked(mbr_context *context) MBR_REQUIRES(&context->lock);
 void mbr_entry_list_append(mbr_entry_list *list, mbr_deferred *entry);
 mbr_deferred *mbr_entry_list_pop(mbr_entry_list *list);
+
+/* Its streams are done: to `ready`, or to the graph that still owns its memory. */
+void mbr_context_make_ready_locked(mbr_context *context, mbr_deferred *entry)
+    MBR_REQUIRES(&context->lock);
+
+/* ---- capture.c ---- */
+bool mbr_context_is_gated_locked(const mbr_context *context) MBR_REQUIRES(&context->lock);
+/* Enters every gate; 0: one is closed. Leaving takes what it returned. */
+uint32_t mbr_context_try_enter_gates_locked(mbr_context *context) MBR_REQUIRES(&context->lock);
+void mbr_context_leave_gates_locked(mbr_context *context, uint32_t entered)
+    MBR_REQUIRES(&context->lock);
+mbr_status mbr_context_refuse_gated(const mbr_context *context, mbr_error *error);
+/* A graph that still owns memory of these, or NULL. */
+mbr_graph *mbr_context_find_owner_locked(const mbr_context *context, mbr_graphs graphs)
+    MBR_REQUIRES(&context->lock);
+/* The context is lost: its captures are over, what graphs held is lost with it. */
+void mbr_context_lose_graphs_locked(mbr_context *context) MBR_REQUIRES(&context->lock);
+void mbr_context_count_graphs_locked(const mbr_context *context, mbr_ep_figures *figures)
+    MBR_REQUIRES(&context->lock);
 
 /* ---- signal.c ---- */
 /* One signal for each line that is dirty now. The caller has set `signalling`; it is cleared here.

@@ -100,8 +100,7 @@ static void collect_locked(mbr_context *context, mbr_epoch *epoch) MBR_REQUIRES(
         if ((entry->epoch_streams & ~epoch->done) != 0) {
             mbr_entry_list_append(&kept, entry);
         } else {
-            mbr_entry_list_append(&context->ready, entry);
-            context->ready_total++;
+            mbr_context_make_ready_locked(context, entry);
         }
     }
     epoch->entries = kept;
@@ -163,6 +162,7 @@ void mbr_context_lose_entries_locked(mbr_context *context)
     for (uint32_t place = 0; place < context->place_count; place++)
         forget_marks_locked(context, context->lines[place]);
     context->open = NULL;
+    mbr_context_lose_graphs_locked(context);
     mbr_epoch *epoch;
     while ((epoch = TAILQ_FIRST(&context->live)) != NULL) {
         mbr_deferred *entry;
@@ -255,12 +255,11 @@ static bool join_epoch_locked(mbr_context *context, const uint64_t *stream_ids,
     return true;
 }
 
-/* An entry without streams waits for nothing but the next reap. */
+/* An entry without streams waits for nothing but the next reap, and its graphs. */
 static void join_ready_locked(mbr_context *context, mbr_deferred *entry)
     MBR_REQUIRES(&context->lock)
 {
-    mbr_entry_list_append(&context->ready, entry);
-    context->ready_total++;
+    mbr_context_make_ready_locked(context, entry);
     mbr_context_poke_reaper_locked(context, 0);
 }
 

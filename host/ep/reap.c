@@ -63,6 +63,11 @@ uint64_t mbr_context_settle_locked(mbr_context *context)
 {
     if (context->settling)
         return 0;
+    /* A loss is settled whole and at once; where a mechanism is called all the same, its own gate
+     * stands before that. */
+    uint32_t entered = mbr_context_try_enter_gates_locked(context);
+    if (entered == 0 && !mbr_context_is_lost(context))
+        return 0;
     context->settling = true;
     context->settler = pthread_self();
     uint64_t settled_bytes = 0;
@@ -80,6 +85,7 @@ uint64_t mbr_context_settle_locked(mbr_context *context)
         settled_bytes += taken.bytes;
     }
     context->settling = false;
+    mbr_context_leave_gates_locked(context, entered);
     mbr_context_consider_termination_locked(context);
     if (context->ready.first != NULL) /* past the bound */
         mbr_context_poke_reaper_locked(context, 0);
@@ -179,11 +185,15 @@ static mbr_status await_line_locked(mbr_context *context, mbr_line *line, const 
 {
     uint64_t value = STAILQ_FIRST(&line->pending)->value;
     uint64_t slice_ns = mbr_clock_now(context->clock) + MBR_REAPER_BACKOFF_MAX_NS;
+    uint32_t entered = mbr_context_try_enter_gates_locked(context);
+    if (entered == 0)
+        return mbr_context_refuse_gated(context, error);
     mbr_context_hold_line_locked(context, line);
     mbr_lock_drop(&context->lock);
     mbr_status status =
         mbr_slot_wait(context, line->id, value, mbr_min(slice_ns, wanted->deadline_ns), error);
     mbr_lock_take(&context->lock);
+    mbr_context_leave_gates_locked(context, entered);
     if (mbr_context_is_lost(context))
         status = MBR_OK; /* meanwhile: everything is ready or lost */
     else if (status == MBR_OK)
@@ -236,6 +246,8 @@ static mbr_status drain_locked(mbr_context *context, drain *wanted, mbr_error *e
         mbr_context_pass_locked(context, holds_open);
         if (is_drained_locked(context, wanted))
             return MBR_OK;
+        if (mbr_context_is_gated_locked(context) && !mbr_context_is_lost(context))
+            return mbr_context_refuse_gated(context, error);
         if (mbr_clock_now(context->clock) >= wanted->deadline_ns)
             return time_out(context, error);
         mbr_line *line = find_awaited_locked(context, wanted);

@@ -9,15 +9,17 @@
 
 /* When there is something to do: 0 is now, UINT64_MAX is when somebody wakes it. */
 static uint64_t next_wake_locked(const mbr_context *context, uint64_t backoff_ns)
+    MBR_REQUIRES(&context->lock)
 {
     bool is_ready = context->ready.first != NULL || context->lost.first != NULL;
-    if (is_ready && !context->settling)
+    if (is_ready && !context->settling && !mbr_context_is_gated_locked(context))
         return 0;
     if (context->queued_count == 0)
         return UINT64_MAX;
     uint64_t now_ns = mbr_clock_now(context->clock);
     uint64_t wake_ns = UINT64_MAX;
-    /* Anything beside the open epoch waits for a line or for another thread. */
+    /* Anything beside the open epoch waits for a line, for another thread, or for the end of a
+     * capture, which may be another EP's and wakes nobody here. */
     if (is_ready || TAILQ_FIRST(&context->live) != context->open)
         wake_ns = now_ns + backoff_ns;
     if (context->open != NULL)

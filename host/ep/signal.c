@@ -50,6 +50,11 @@ static void signal_line_locked(mbr_context *context, mbr_line *line) MBR_REQUIRE
     TAILQ_REMOVE(&context->dirty, line, dirty_link);
     line->is_dirty = false;
     STAILQ_CONCAT(&line->inflight, &line->unsignalled);
+    if (line->capture != NULL) { /* what the slot would say */
+        line->failure = MBR_BUSY;
+        restore_locked(context, line);
+        return;
+    }
     mbr_context_hold_line_locked(context, line);
     mbr_lock_drop(&context->lock);
     mbr_status status = mbr_slot_signal(context, line->id, &value, NULL);

@@ -104,6 +104,10 @@ static mbr_status cover_locked(mbr_context *context, uint64_t stream_id, mbr_err
         mbr_line *line = mbr_context_find_line_locked(context, stream_id);
         if (line == NULL)
             return unknown(context, stream_id, error);
+        if (line->capture != NULL)
+            return mbr_fail_argument(error, MBR_BUSY, 1,
+                "EP %s: stream %" PRIu64 " is being captured; end the capture first", context->name,
+                stream_id);
         if (!wants_signal(line))
             return MBR_OK;
         if (context->signalling) {
@@ -205,9 +209,13 @@ static mbr_status synchronize_locked(mbr_context *context, uint64_t stream_id, u
 {
     mbr_line *line;
     uint64_t value;
+    uint32_t entered = mbr_context_try_enter_gates_locked(context);
+    if (entered == 0)
+        return mbr_context_refuse_gated(context, error);
     mbr_status status = signal_now_locked(context, stream_id, deadline_ns, &line, &value, error);
     if (status == MBR_OK)
         status = wait_locked(context, line, value, deadline_ns, error);
+    mbr_context_leave_gates_locked(context, entered);
     if (MBR_STATUS_CLASS(status) == MBR_CLASS_LOST)
         mbr_context_mark_lost_locked(context);
     return status;

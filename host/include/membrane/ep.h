@@ -84,6 +84,10 @@ typedef struct mbr_ep_figures {
     uint64_t signal_count;    /* one an epoch and stream */
     uint64_t wake_count;      /* of the reaper */
     uint64_t violation_count; /* answers of the tables that the contract does not allow */
+    uint64_t capture_count;   /* open captures (membrane/capture.h) */
+    uint64_t graph_count;     /* graphs that are not retired */
+    uint64_t held_count;      /* of queued: releases that wait for a graph's retirement */
+    uint64_t held_bytes;
 } mbr_ep_figures;
 
 #define MBR_CONTEXT_ACTIVE 0

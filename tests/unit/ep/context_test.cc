@@ -81,6 +81,7 @@ TEST(Context, StateTablesInTheDocument_AreThoseOfTheCode)
     } const machines[] = {
         {"context", mbr_context_state_name, mbr_context_may_move},
         {"line", mbr_line_state_name, mbr_line_may_move},
+        {"graph", mbr_graph_state_name, mbr_graph_may_move},
     };
     for (const auto &machine : machines) {
         std::vector<std::string> states;

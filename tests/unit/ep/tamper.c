@@ -62,3 +62,13 @@ void tamper(struct mbr_context *context, uint32_t fault, int64_t by)
     else
         *figure(context, fault) += (uint64_t)by;
 }
+
+uint32_t peek_captures(const mbr_context *context)
+{
+    return atomic_load(&context->capture_count);
+}
+
+bool peek_flag(const mbr_fork_flag *flag)
+{
+    return mbr_fork_flag_is_up(flag);
+}
