@@ -25,23 +25,29 @@ static bool open_words(mbr_hand *hand, mbr_kernels *kernels)
     return true;
 }
 
+static bool open_functions(mbr_hand *hand, mbr_kernels *kernels)
+{
+    const struct {
+        const char *name;
+        mbr_cuda_function *function;
+    } wanted[] = {{"spin", &kernels->spin}, {"store", &kernels->store},
+        {"read_all", &kernels->read_all}, {"write_all", &kernels->write_all},
+        {"check_all", &kernels->check_all}};
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++)
+        if (!mbr_hand_did(hand,
+                hand->call.module_function(wanted[i].function, kernels->module, wanted[i].name),
+                wanted[i].name))
+            return false;
+    return true;
+}
+
 bool mbr_kernels_open(mbr_hand *hand, mbr_kernels *kernels)
 {
     *kernels = (mbr_kernels){0};
-    if (!open_words(hand, kernels) ||
-        !mbr_hand_did(hand, hand->call.module_load(&kernels->module, mbr_kernels_source[0].text),
-            "cuModuleLoadData") ||
-        !mbr_hand_did(hand, hand->call.module_function(&kernels->spin, kernels->module, "spin"),
-            "cuModuleGetFunction(spin)") ||
-        !mbr_hand_did(hand, hand->call.module_function(&kernels->store, kernels->module, "store"),
-            "cuModuleGetFunction(store)"))
-        return false;
-    if (hand->call.module_function(&kernels->read_all, kernels->module, "read_all") !=
-            MBR_CUDA_SUCCESS ||
-        hand->call.module_function(&kernels->write_all, kernels->module, "write_all") !=
-            MBR_CUDA_SUCCESS)
-        kernels->read_all = kernels->write_all = NULL;
-    return true;
+    return open_words(hand, kernels) &&
+        mbr_hand_did(hand, hand->call.module_load(&kernels->module, mbr_kernels_source[0].text),
+            "cuModuleLoadData") &&
+        open_functions(hand, kernels);
 }
 
 bool mbr_kernels_close(mbr_hand *hand, mbr_kernels *kernels)
@@ -97,9 +103,17 @@ bool mbr_kernels_read(mbr_hand *hand, mbr_kernels *kernels, mbr_cuda_address add
 }
 
 bool mbr_kernels_write(mbr_hand *hand, mbr_kernels *kernels, mbr_cuda_address address,
-    uint64_t bytes, mbr_cuda_stream stream)
+    uint64_t bytes, uint32_t seed, mbr_cuda_stream stream)
 {
     uint64_t pieces = bytes / PIECE_BYTES;
-    return launch(
-        hand, kernels->write_all, GRID_COUNT, BLOCK_THREADS, stream, (void *[]){&address, &pieces});
+    return launch(hand, kernels->write_all, GRID_COUNT, BLOCK_THREADS, stream,
+        (void *[]){&address, &pieces, &seed});
+}
+
+bool mbr_kernels_check(mbr_hand *hand, mbr_kernels *kernels, mbr_cuda_address address,
+    uint64_t bytes, uint32_t seed, mbr_cuda_stream stream)
+{
+    uint64_t pieces = bytes / PIECE_BYTES, result = address_of(kernels->seen);
+    return launch(hand, kernels->check_all, GRID_COUNT, BLOCK_THREADS, stream,
+        (void *[]){&address, &pieces, &seed, &result});
 }

@@ -7,13 +7,12 @@
 
 typedef struct mbr_kernels {
     mbr_cuda_module module;
-    mbr_cuda_function spin, store, read_all, write_all;
+    mbr_cuda_function spin, store, read_all, write_all, check_all;
     /* Pinned; at the same address for host and device. */
     volatile uint32_t *flag;
     volatile uint32_t *seen;
 } mbr_kernels;
 
-/* Kernels for bandwidth stand only on real devices: NULL elsewhere. */
 bool mbr_kernels_open(mbr_hand *hand, mbr_kernels *kernels);
 bool mbr_kernels_close(mbr_hand *hand, mbr_kernels *kernels);
 
@@ -25,7 +24,11 @@ bool mbr_kernels_tell(mbr_hand *hand, mbr_kernels *kernels, mbr_cuda_stream stre
 
 bool mbr_kernels_read(mbr_hand *hand, mbr_kernels *kernels, mbr_cuda_address address,
     uint64_t bytes, mbr_cuda_stream stream);
+/* Contents that depend on the place from `address` on and on the seed. */
 bool mbr_kernels_write(mbr_hand *hand, mbr_kernels *kernels, mbr_cuda_address address,
-    uint64_t bytes, mbr_cuda_stream stream);
+    uint64_t bytes, uint32_t seed, mbr_cuda_stream stream);
+/* Behind the stream's work: `seen` rises by the number of words that differ from that. */
+bool mbr_kernels_check(mbr_hand *hand, mbr_kernels *kernels, mbr_cuda_address address,
+    uint64_t bytes, uint32_t seed, mbr_cuda_stream stream);
 
 #endif
