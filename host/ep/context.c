@@ -156,12 +156,13 @@ uint64_t mbr_context_real_ns(const mbr_context *context, uint64_t until_ns)
     return mbr_clock_now(&mbr_clock_monotonic) + mbr_min(left_ns, MBR_REAPER_BACKOFF_MAX_NS);
 }
 
-void mbr_context_await_locked(mbr_context *context, uint64_t until_ns)
+bool mbr_context_await_locked(mbr_context *context, uint64_t until_ns)
 {
     uint64_t real_ns = mbr_context_real_ns(context, until_ns);
     context->waiter_count++;
-    mbr_condition_wait(&context->changed, &context->lock, real_ns);
+    bool in_time = mbr_condition_wait(&context->changed, &context->lock, real_ns);
     context->waiter_count--;
+    return in_time;
 }
 
 void mbr_context_enter_locked(mbr_context *context)

@@ -190,8 +190,9 @@ void mbr_context_enter_locked(mbr_context *context) MBR_REQUIRES(&context->lock)
 void mbr_context_leave_locked(mbr_context *context) MBR_REQUIRES(&context->lock);
 void mbr_context_notify_locked(mbr_context *context) MBR_REQUIRES(&context->lock);
 /* Waits for a change by another thread, at most until until_ns of the context's clock and at most
- * MBR_REAPER_BACKOFF_MAX_NS: the caller looks again. Drops the lock. */
-void mbr_context_await_locked(mbr_context *context, uint64_t until_ns) MBR_REQUIRES(&context->lock);
+ * MBR_REAPER_BACKOFF_MAX_NS: the caller looks again. False when the time has passed. Drops the
+ * lock. */
+bool mbr_context_await_locked(mbr_context *context, uint64_t until_ns) MBR_REQUIRES(&context->lock);
 uint64_t mbr_context_real_ns(const mbr_context *context, uint64_t until_ns);
 /* Waits for the right to signal; false when the deadline has passed. Drops the lock. */
 bool mbr_context_claim_signalling_locked(mbr_context *context, uint64_t deadline_ns)

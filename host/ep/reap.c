@@ -225,8 +225,12 @@ static mbr_status await_others_locked(mbr_context *context, drain *wanted, mbr_e
                 "; its releases stay queued",
                 context->name, line->id, line->failure);
     }
-    uint64_t until_ns = mbr_clock_now(context->clock) + wanted->backoff_ns;
-    mbr_context_await_locked(context, mbr_min(until_ns, wanted->deadline_ns));
+    uint64_t until_ns =
+        mbr_min(mbr_clock_now(context->clock) + wanted->backoff_ns, wanted->deadline_ns);
+    /* A pass that changed nothing wakes other drains, too: they would wake each other for ever. */
+    uint64_t seen = context->progress_count;
+    while (mbr_context_await_locked(context, until_ns) && context->progress_count == seen)
+        ;
     wanted->backoff_ns = mbr_min(wanted->backoff_ns * 2, MBR_REAPER_BACKOFF_MAX_NS);
     return MBR_OK;
 }
