@@ -79,10 +79,13 @@ static void end_due_waits(void)
     }
 }
 
-/* Those whose deadline is a choice like any other. */
+/* Those whose deadline is a choice like any other, which counts as a preemption: two who wait for
+ * others by time would let each other's pass for ever. */
 static uint32_t timed_waits(void)
 {
     uint32_t candidates = 0;
+    if (!sched.choice->exhaustive || sched.choice->preemptions == sched.choice->preemption_limit)
+        return candidates;
     for (int i = 0; i < sched.thread_count; i++) {
         if (sched.threads[i].state == SCHED_WAITING && sched.threads[i].deadline_ns != UINT64_MAX)
             candidates |= UINT32_C(1) << i;
@@ -158,14 +161,16 @@ static sched_thread *choose(void)
         candidates = ready();
     }
     int current = sched.current == &sched.outside ? -1 : sched_number(sched.current);
-    if (sched.choice->exhaustive)
-        candidates |= timed_waits();
+    bool may_stay = current >= 0 && (candidates >> current & 1) != 0;
+    candidates |= timed_waits();
     sched_thread *chosen = &sched.threads[sched_choice_make(
         sched.choice, sched.step, current, candidates, sched.thread_count)];
     if (sched.choice->differs)
         sched_fail("the same choices led to another schedule");
-    if (chosen->state == SCHED_WAITING)
+    if (chosen->state == SCHED_WAITING) {
+        sched.choice->preemptions += !may_stay;
         end_wait(chosen, true);
+    }
     return chosen;
 }
 
@@ -231,22 +236,35 @@ static void live(void *argument)
 {
     sched_thread *self = argument;
     sched_fiber_arrived();
-    self->body.run(self->body.context);
+    if (self->start != NULL)
+        (void)self->start(self->body.context);
+    else
+        self->body.run(self->body.context);
     sched_run_key_ends(self);
     sched_land_stores();
     look();
     self->state = SCHED_ENDED;
     self->fiber.ended = true;
+    sched_make_ready(self, SCHED_LOCKED_OUT);
     sched_leave();
 }
 
-static void begin_thread(sched_thread *thread, const sched_body *body)
+static sched_thread *begin_thread(void *(*start)(void *), const sched_body *body)
 {
+    MBR_CHECK(sched.thread_count < SCHED_FIBER_LIMIT);
+    sched_thread *thread = &sched.threads[sched.thread_count++];
     thread->state = SCHED_READY;
+    thread->start = start;
     thread->body = *body;
     thread->store_count = 0;
     memset(thread->values, 0, sizeof(thread->values));
     sched_fiber_begin(&thread->fiber, live, thread);
+    return thread;
+}
+
+sched_thread *sched_begin_product_thread(void *(*start)(void *), void *argument)
+{
+    return begin_thread(start, &(sched_body){NULL, argument});
 }
 
 void sched_init(sched_report *report, sched_choice *choice, sched_fault fault)
@@ -267,10 +285,9 @@ static void set_fault(sched_fault fault)
 
 void sched_run(const sched_body *bodies, int body_count, const sched_rules *rules)
 {
-    MBR_CHECK(body_count > 0 && body_count <= SCHED_FIBER_LIMIT);
-    sched.thread_count = body_count;
+    MBR_CHECK(body_count > 0);
     for (int i = 0; i < body_count; i++)
-        begin_thread(&sched.threads[i], &bodies[i]);
+        (void)begin_thread(NULL, &bodies[i]);
     sched.step = 0;
     sched.hash = UINT64_C(0xcbf29ce484222325);
     sched.report->step_count = 0;
@@ -279,4 +296,5 @@ void sched_run(const sched_body *bodies, int body_count, const sched_rules *rule
     set_fault(sched.fault);
     go_on();
     set_fault(SCHED_NO_FAULT);
+    sched.thread_count = 0;
 }

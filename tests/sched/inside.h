@@ -31,6 +31,7 @@ typedef struct sched_thread {
     void *values[SCHED_KEY_LIMIT];
     sched_waiting_store stores[SCHED_STORE_LIMIT]; /* the oldest first */
     int store_count;
+    void *(*start)(void *argument); /* of a thread that the product started; NULL: a body */
     sched_body body;
 } sched_thread;
 
@@ -54,5 +55,8 @@ uint8_t sched_number(const sched_thread *thread);
 /* The thread at work has a state in which it cannot go on, until somebody changes it. */
 void sched_leave(void);
 void sched_run_key_ends(sched_thread *thread);
+void sched_make_ready(const void *waited_for, sched_state state);
+/* Runs from now on, or from the beginning of the schedule that is being set up. */
+sched_thread *sched_begin_product_thread(void *(*start)(void *), void *argument);
 
 #endif

@@ -1,45 +1,76 @@
 """The product's own files, compiled for fibers, and twins of them that lack one step."""
 
+_BASE = [
+    "error",
+    "fork",
+    "growable",
+    "lock",
+    "seam",
+]
+
+# What scenarios run: by the name of the world that they are in.
 _FILES = {
-    "//abi/base": [
-        "error",
-        "fork",
-        "growable",
-        "lock",
-        "seam",
-    ],
-    "//governor": [
-        "admission",
-        "arbiter",
-        "audit",
-        "authority",
-        "books",
-        "change",
-        "claims",
-        "credit",
-        "governor",
-        "holder",
-        "lease",
-        "limit",
-        "pressure",
-        "refusal",
-        "shared",
-        "shared_file",
-        "shared_os",
-        "shared_page",
-        "snapshot",
-        "ticket",
-    ],
+    "governor": {
+        "//abi/base": _BASE,
+        "//governor": [
+            "admission",
+            "arbiter",
+            "audit",
+            "authority",
+            "books",
+            "change",
+            "claims",
+            "credit",
+            "governor",
+            "holder",
+            "lease",
+            "limit",
+            "pressure",
+            "refusal",
+            "shared",
+            "shared_file",
+            "shared_os",
+            "shared_page",
+            "snapshot",
+            "ticket",
+        ],
+    },
+    "ep": {
+        "//abi/base": _BASE,
+        "//host/ep": [
+            "audit",
+            "context",
+            "lines",
+            "pool",
+            "queue",
+            "reap",
+            "reaper",
+            "signal",
+            "slot",
+            "stream",
+            "thread",
+        ],
+        "//host/loader": ["call"],
+    },
 }
 
-# Files with a header before them, which has the journal see what they do.
-_JOURNALED = ["ticket"]
+# Files with a header before them: it has the journal see what they do, or scenarios look.
+_HEADED = [
+    "audit",
+    "ticket",
+]
+
+# What reads the insides of a world's structs for its scenarios.
+_DOORS = {
+    "governor": "door",
+    "ep": "ep_door",
+}
 
 # Whoever replays the journals.
 _READERS = ["//tests/model:__pkg__"]
 
 def _object(name, source, stem, copts = []):
-    if stem in _JOURNALED:
+    if stem in _HEADED:
         copts = copts + ["-include", "tests/sched/shim/%s.h" % stem]
     native.cc_library(
         name = name,
@@ -60,39 +91,46 @@ def _object(name, source, stem, copts = []):
         linkstatic = 1,
     )
 
-def _objects(without = None):
-    return [
-        ":object_" + stem
-        for stems in _FILES.values()
-        for stem in stems
-        if stem != without
-    ]
+def _object_of(package, stem):
+    return "object_%s_%s" % (package.strip("/").replace("/", "_"), stem)
 
-def product(name):
-    """Every file of the product that the scenarios run, and the door to its structs."""
-    for package, stems in _FILES.items():
+def _objects(world, without = None):
+    return [
+        ":" + _object_of(package, stem)
+        for package, stems in _FILES[world].items()
+        for stem in stems
+        if package + ":" + stem != without
+    ] + [":object_" + _DOORS[world]]
+
+def product(world):
+    """Every file of the product that the world's scenarios run, and the door to its structs."""
+    for package, stems in _FILES[world].items():
         for stem in stems:
-            _object("object_" + stem, "%s:%s.c" % (package, stem), stem)
-    _object("object_door", "door.c", "door")
+            name = _object_of(package, stem)
+            if not native.existing_rule(name):
+                _object(name, "%s:%s.c" % (package, stem), stem)
+    _object("object_" + _DOORS[world], _DOORS[world] + ".c", _DOORS[world])
     native.cc_library(
-        name = name,
+        name = world + "_product",
         testonly = 1,
-        deps = _objects(),
+        deps = _objects(world),
     )
 
-def twin(name, stem, edit, test, scenario):
+def twin(name, stem, edit, test, scenario, package = "//governor", world = "governor"):
     """The product with one step less, in which a scenario must fail.
 
     Args:
       name: of the test: what is missing.
-      stem: the governor's file that is changed.
+      stem: the file that is changed.
       edit: a sed script, which must change it.
       test: the test that has the scenario.
       scenario: a filter of GoogleTest.
+      package: of the file.
+      world: of the test.
     """
     native.genrule(
         name = name + "_source",
-        srcs = ["//governor:%s.c" % stem],
+        srcs = ["%s:%s.c" % (package, stem)],
         outs = ["twins/%s/%s.c" % (name, stem)],
         cmd = "sed -E '%s' $< >$@ && ! cmp -s $< $@" % edit,
         testonly = 1,
@@ -113,18 +151,21 @@ def twin(name, stem, edit, test, scenario):
             ":twin_main",
             ":" + test + "_scenarios",
             ":" + name + "_object",
-            ":object_door",
-        ] + _objects(without = stem),
+        ] + _objects(world, without = package + ":" + stem),
     )
 
-def scenarios(name):
+def ep_twin(name, **more):
+    """A twin with one step less in the release queue."""
+    twin(name = name, package = "//host/ep", world = "ep", **more)
+
+def scenarios(name, world = "governor"):
     """The test NAME_test, whose file twins run too."""
     native.cc_library(
         name = name + "_scenarios",
         testonly = 1,
         srcs = [name + "_test.cc"],
         deps = [
-            ":world",
+            ":%s_world" % world,
             "@googletest//:gtest",
         ],
         alwayslink = 1,
@@ -137,8 +178,7 @@ def scenarios(name):
         visibility = _READERS,
         deps = [
             ":" + name + "_scenarios",
-            ":object_door",
-            ":product",
+            ":%s_product" % world,
             "@googletest//:gtest_main",
         ],
     )

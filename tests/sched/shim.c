@@ -1,5 +1,5 @@
 /* Responsible for what fibers wait for and share in place of the system's: mutexes, conditions,
- * keys and the buffers of stores. Never chooses who goes on. */
+ * threads, keys and the buffers of stores. Never chooses who goes on. */
 #include "tests/sched/inside.h"
 
 #include <errno.h>
@@ -7,13 +7,18 @@
 
 #define POINT(kind, object) sched_point(kind, object, __FILE__, __LINE__)
 
-static void make_ready(const void *waited_for, sched_state state)
+void sched_make_ready(const void *waited_for, sched_state state)
 {
     for (int i = 0; i < sched.thread_count; i++) {
         sched_thread *thread = &sched.threads[i];
         if (thread->state == state && thread->waits_for == waited_for)
             thread->state = SCHED_READY;
     }
+}
+
+bool sched_is_looking(void)
+{
+    return sched.looking;
 }
 
 /* ---- Mutexes */
@@ -42,7 +47,7 @@ static void release(sched_mutex *mutex)
     if (mutex->holder_plus_one != own_mark() && sched.fault != SCHED_OPEN_LOCK)
         sched_fail("%c drops a lock that it does not hold", 'A' + own_mark() - 1);
     mutex->holder_plus_one = 0;
-    make_ready(mutex, SCHED_LOCKED_OUT);
+    sched_make_ready(mutex, SCHED_LOCKED_OUT);
 }
 
 int sched_mutex_lock(sched_mutex *mutex)
@@ -96,13 +101,37 @@ int sched_condition_broadcast(sched_condition *condition)
 {
     POINT(SCHED_SIGNAL, condition);
     if (sched.fault != SCHED_LOST_SIGNAL)
-        make_ready(condition, SCHED_WAITING);
+        sched_make_ready(condition, SCHED_WAITING);
     return 0;
 }
 
+/* ---- Threads of the product */
 unsigned long sched_self(void)
 {
     return (unsigned long)own_mark();
+}
+
+int sched_thread_create(
+    unsigned long *thread, const void *attributes, void *(*run)(void *argument), void *argument)
+{
+    (void)attributes;
+    *thread = (unsigned long)sched_number(sched_begin_product_thread(run, argument)) + 1;
+    return 0;
+}
+
+int sched_thread_join(unsigned long thread, void **result)
+{
+    (void)result;
+    const sched_thread *other = &sched.threads[thread - 1];
+    POINT(SCHED_WAIT, other);
+    while (other->state != SCHED_ENDED) {
+        if (sched.current == &sched.outside)
+            sched_fail("a join outside of all bodies, where %c cannot end", 'A' + (int)thread - 1);
+        sched.current->waits_for = other;
+        sched.current->state = SCHED_LOCKED_OUT;
+        sched_leave();
+    }
+    return 0;
 }
 
 int sched_clock_gettime(clockid_t clock, struct timespec *time)

@@ -1,10 +1,10 @@
-// A governor for one schedule: a heap that nobody can look into after a release, the clock of the
-// schedule, and the judgment that all scenarios share: nothing is booked at the end and the audit
-// holds.
+// A governor for one schedule: its heap, the clock of the schedule, and the judgment that all
+// scenarios share: nothing is booked at the end and the audit holds.
 #ifndef MEMBRANE_TESTS_SCHED_WORLD_H
 #define MEMBRANE_TESTS_SCHED_WORLD_H
 
 #include "tests/sched/explore.h"
+#include "tests/sched/heap.h"
 
 extern "C" {
 #include "governor/ticket.h"
@@ -26,35 +26,6 @@ constexpr uint64_t kMiB = 1024 * kKiB;
 constexpr uint64_t kSecond = 1000000000;
 constexpr uint64_t kCreditLimit = 16 * kMiB;            // the least limit whose threads hold credit
 constexpr uint64_t kCreditCap = kCreditLimit / 64 / 64; // of one thread
-
-// Memory of a schedule, in pages of its own: a released block's cannot be read or written any more.
-class GuardedHeap
-{
-  public:
-    GuardedHeap();
-    ~GuardedHeap();
-
-    void Judge()
-    {
-        for (const Block &block : blocks_)
-            SCHED_REQUIRE(block.released, "a block of %zu bytes was not released", block.bytes);
-    }
-
-    mbr_heap Seam() { return {Allocate, Release, this}; }
-
-  private:
-    struct Block {
-        unsigned char *memory;
-        size_t bytes;
-        bool released;
-    };
-
-    static void *Allocate(void *context, size_t bytes);
-    static void Release(void *context, void *memory);
-
-    size_t used_bytes_ = 0;
-    std::vector<Block> blocks_;
-};
 
 using governor_figures::Figures;
 using governor_figures::NewError;

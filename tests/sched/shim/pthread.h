@@ -27,6 +27,9 @@
 #define pthread_cond_broadcast sched_condition_broadcast
 
 #define pthread_self sched_self
+#define pthread_create sched_thread_create
+#define pthread_join sched_thread_join
+#define pthread_setname_np(thread, name) ((void)(thread), (void)(name), 0)
 #define pthread_key_create sched_key_create
 #define pthread_setspecific sched_key_set
 

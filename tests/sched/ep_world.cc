@@ -1,0 +1,399 @@
+// Responsible for the device of scenarios, their entries, and what must hold of every context.
+// Never decides who does what.
+#include "tests/sched/ep_world.h"
+
+#include <algorithm>
+
+namespace sched_test
+{
+
+namespace
+{
+
+Device *DeviceOf(mbr_instance *instance)
+{
+    return reinterpret_cast<Device *>(instance);
+}
+
+mbr_status Say(mbr_outcome *outcome, uint64_t value = 0)
+{
+    outcome->state = MBR_STATE_DONE;
+    outcome->value = value;
+    return MBR_OK;
+}
+
+} // namespace
+
+// ---- The device
+const mbr_order_vtable *Device::Order()
+{
+    static const mbr_order_vtable table = {sizeof(mbr_order_vtable), MBR_KIND_ORDER, 0, Open,
+        Signal, AskReached, Wait, StreamWait, Close};
+    return &table;
+}
+
+int Device::OpenLines() const
+{
+    int count = 0;
+    for (const Line &line : lines_)
+        count += line.id != 0;
+    return count;
+}
+
+Device::Line *Device::Find(uint64_t id)
+{
+    for (Line &line : lines_)
+        if (line.id == id)
+            return &line;
+    FailCheck(__FILE__, __LINE__, "the line is open", " %" PRIu64, id);
+}
+
+// There is no step between the host's last look at the context and this one: a device that is known
+// to be lost is called no more. `line` is NULL where there is none yet.
+mbr_status Device::Enter(Line *line, bool is_serial)
+{
+    sched_context_check_no_lock();
+    SCHED_REQUIRE(context == nullptr || sched_context_look(context).state != MBR_CONTEXT_LOST,
+        "a slot is called after the loss");
+    SCHED_REQUIRE(line == nullptr || !is_serial || !line->in_serial_slot, "two at once");
+    if (line != nullptr) {
+        line->callers++;
+        line->in_serial_slot |= is_serial;
+    }
+    SCHED_CALLBACK_POINT();
+    if (calls_to_loss != UINT64_MAX && calls_to_loss-- == 0)
+        Lose();
+    return is_lost ? MBR_DEVICE_LOST : MBR_OK;
+}
+
+// What was done is done; the rest never is.
+void Device::Lose()
+{
+    for (Stream &stream : streams)
+        stream.done = Done(stream);
+    is_lost = true;
+}
+
+void Device::Leave(Line *line, bool is_serial)
+{
+    line->callers--;
+    if (is_serial)
+        line->in_serial_slot = false;
+}
+
+uint64_t Device::Reached(const Line &line) const
+{
+    uint64_t value = line.value;
+    while (value != 0 && line.covers[value] > Done(*line.stream))
+        value--;
+    return value;
+}
+
+mbr_status Device::Open(
+    mbr_instance *instance, const mbr_line_open_request *request, mbr_outcome *outcome, mbr_error *)
+{
+    Device *self = DeviceOf(instance);
+    mbr_status status = self->Enter(nullptr, false);
+    if (status == MBR_OK && self->refused_opens != 0) {
+        self->refused_opens--;
+        status = MBR_OUT_OF_DESCRIPTORS;
+    }
+    if (status != MBR_OK)
+        return status;
+    Line *line = self->Find(0);
+    *line = Line();
+    line->id = request->line_id;
+    line->stream = &self->streams[request->stream.value % kStreams];
+    return Say(outcome);
+}
+
+mbr_status Device::Signal(
+    mbr_instance *instance, const mbr_line_request *request, mbr_outcome *outcome, mbr_error *)
+{
+    Device *self = DeviceOf(instance);
+    Line *line = self->Find(request->line_id);
+    mbr_status status = self->Enter(line, true);
+    Leave(line, true);
+    if (status != MBR_OK)
+        return status;
+    SCHED_REQUIRE(!line->stream->is_gone, "a signal on a stream that is gone");
+    if (self->busy_answers != 0 && !self->runs_freely_ && self->draw_->Coin()) {
+        self->busy_answers--;
+        return MBR_BUSY;
+    }
+    SCHED_REQUIRE(line->value + 1 < kValues, "too many signals: somebody signals without need");
+    line->covers[++line->value] = line->stream->submitted;
+    return Say(outcome, line->value);
+}
+
+// Work is done when somebody asks, and no more than the answer says.
+mbr_status Device::AskReached(
+    mbr_instance *instance, const mbr_line_request *request, mbr_outcome *outcome, mbr_error *)
+{
+    Device *self = DeviceOf(instance);
+    Line *line = self->Find(request->line_id);
+    mbr_status status = self->Enter(line, false);
+    Leave(line, false);
+    if (status != MBR_OK)
+        return status;
+    uint64_t value = self->draw_->From(self->Reached(*line), line->value);
+    line->stream->done = std::max(line->stream->done, line->covers[value]);
+    return Say(outcome, self->Reached(*line));
+}
+
+// The work that is missing is done now, or not before the deadline.
+mbr_status Device::Wait(
+    mbr_instance *instance, const mbr_line_wait_request *request, mbr_outcome *outcome, mbr_error *)
+{
+    Device *self = DeviceOf(instance);
+    Line *line = self->Find(request->line_id);
+    SCHED_REQUIRE(request->value != 0 && request->value <= line->value);
+    mbr_status status = self->Enter(line, false);
+    Leave(line, false);
+    if (status != MBR_OK)
+        return status;
+    if (self->Reached(*line) < request->value && request->deadline_ns != kForever &&
+        self->draw_->Coin()) {
+        if (request->deadline_ns > sched_now_ns())
+            sched_pass_time(request->deadline_ns - sched_now_ns());
+        return MBR_TIMED_OUT;
+    }
+    if (self->Reached(*line) < request->value)
+        line->stream->done = line->covers[request->value];
+    return Say(outcome);
+}
+
+mbr_status Device::StreamWait(
+    mbr_instance *, const mbr_stream_wait_request *, mbr_outcome *, mbr_error *)
+{
+    FailCheck(__FILE__, __LINE__, "nobody waits on a stream", " ");
+}
+
+mbr_status Device::Close(
+    mbr_instance *instance, const mbr_line_request *request, mbr_outcome *outcome, mbr_error *)
+{
+    Device *self = DeviceOf(instance);
+    Line *line = self->Find(request->line_id);
+    mbr_status status = self->Enter(line, true);
+    Leave(line, true);
+    if (status != MBR_OK)
+        return status;
+    SCHED_REQUIRE(line->callers == 0, "a line is closed under a call");
+    line->id = 0;
+    return Say(outcome);
+}
+
+// ---- Entries
+namespace
+{
+
+// What the owner of a settled entry has in it: nobody may read or write that any more.
+const auto kNext = reinterpret_cast<mbr_deferred *>(UINT64_C(0xdead0001dead0001));
+constexpr uint64_t kStreamsOfNobody = UINT64_C(0xdead0002dead0002);
+
+} // namespace
+
+mbr_status EpScenario::Queue(Entry *entry, uint32_t streams)
+{
+    Ep *ep = entry->ep;
+    uint64_t ids[kStreams];
+    uint32_t count = 0;
+    for (int i = 0; i < kStreams; i++) {
+        entry->work[i] = 0;
+        if ((streams >> i & 1) == 0)
+            continue;
+        Stream *stream = &ep->device.streams[i];
+        entry->work[i] = ++stream->submitted;
+        ids[count++] = stream->id;
+    }
+    entry->deferred.next = kNext;
+    entry->is_in = false;
+    entry->queued_count++;
+    ep->accepted_count++;
+    mbr_status status = mbr_context_defer(ep->context, ids, count, &entry->deferred, nullptr);
+    if (status != MBR_OK) {
+        entry->queued_count--;
+        ep->accepted_count--;
+        SCHED_REQUIRE(entry->settled_count == entry->queued_count, "refused and settled");
+        SCHED_REQUIRE(entry->deferred.next == kNext, "refused and touched");
+    }
+    entry->is_in = status == MBR_OK;
+    return status;
+}
+
+mbr_status EpScenario::Defer(Ep *ep, uint32_t streams, uint64_t bytes)
+{
+    SCHED_REQUIRE(entry_count_ < kEntries);
+    Entry *entry = &entries_[entry_count_++];
+    *entry = {};
+    entry->deferred.bytes = bytes;
+    entry->deferred.settle = Settle;
+    entry->scenario = this;
+    entry->ep = ep;
+    return Queue(entry, streams);
+}
+
+void EpScenario::Settle(mbr_deferred *deferred, mbr_settled how)
+{
+    auto *entry = reinterpret_cast<Entry *>(deferred);
+    EpScenario *self = entry->scenario;
+    const Device &device = entry->ep->device;
+    sched_context_check_no_lock();
+    SCHED_CALLBACK_POINT();
+    SCHED_REQUIRE(++entry->settled_count <= entry->queued_count, "settled twice");
+    for (int i = 0; i < kStreams; i++)
+        SCHED_REQUIRE(how == MBR_SETTLED_LOST || device.Done(device.streams[i]) >= entry->work[i],
+            "settled before the work of stream %d was done", i);
+    SCHED_REQUIRE(how == MBR_SETTLED_RELEASED ||
+        sched_context_look(entry->ep->context).state == MBR_CONTEXT_LOST);
+    deferred->next = kNext;
+    deferred->epoch_streams = kStreamsOfNobody;
+    self->settled_count_++;
+    self->Settled(entry);
+    if (!self->is_awaited_)
+        return;
+    sched_mutex_lock(&self->mutex_);
+    sched_condition_broadcast(&self->settled_);
+    sched_mutex_unlock(&self->mutex_);
+}
+
+void EpScenario::AwaitSettled(uint64_t count)
+{
+    sched_mutex_lock(&mutex_);
+    while (settled_count_ < count)
+        sched_condition_wait(&settled_, &mutex_, nullptr);
+    sched_mutex_unlock(&mutex_);
+}
+
+std::vector<uint64_t> EpScenario::Marked() const
+{
+    std::vector<uint64_t> marks;
+    for (int i = 0; i < entry_count_; i++)
+        marks.push_back(entries_[i].is_in ? entries_[i].queued_count : 0);
+    return marks;
+}
+
+void EpScenario::RequireSettled(const std::vector<uint64_t> &marks) const
+{
+    for (size_t i = 0; i < marks.size(); i++)
+        SCHED_REQUIRE(entries_[i].settled_count >= marks[i], "entry %zu is still queued", i);
+}
+
+// ---- Contexts
+EpScenario::EpScenario(Draw &draw) : draw_(draw), ep_(&draw), seam_(heap_.Seam()) {}
+
+void EpScenario::Create(Ep *ep, const mbr_context_options &wanted)
+{
+    mbr_context_options options = wanted;
+    options.name = "ep";
+    options.order = Device::Order();
+    options.instance = reinterpret_cast<mbr_instance *>(&ep->device);
+    options.heap = &seam_;
+    options.clock = &sched_clock;
+    SCHED_REQUIRE(mbr_context_create(&options, &ep->context, nullptr) == MBR_OK);
+    ep->device.context = ep->context;
+    ep->queue_entries = wanted.queue_entries != 0 ? wanted.queue_entries : UINT64_MAX;
+    eps_.push_back(ep);
+    for (uint64_t i = 0; i < kStreams; i++)
+        SCHED_REQUIRE(mbr_context_attach_stream(ep->context, {MBR_NATIVE_STREAM_CPU, 0, i},
+                          &ep->device.streams[i].id, nullptr) == MBR_OK);
+}
+
+// Between two steps: what a lock hides is whole where the lock is free.
+void EpScenario::LookAt(const Ep &ep) const
+{
+    sched_context_now now = sched_context_look(ep.context);
+    SCHED_REQUIRE(now.queued_count <= ep.queue_entries, "%" PRIu64 " entries", now.queued_count);
+    SCHED_REQUIRE(now.state != MBR_CONTEXT_TERMINATED ||
+            (now.pin_count == 0 && now.queued_count == 0 && !now.settling),
+        "terminated with %" PRIu64 " pins and %" PRIu64 " entries", now.pin_count,
+        now.queued_count);
+    if (now.is_locked)
+        return;
+    const char *broken = mbr_context_audit(ep.context);
+    SCHED_REQUIRE(broken == nullptr, "%s", broken);
+}
+
+void EpScenario::Look(uint8_t)
+{
+    for (const Ep *ep : eps_)
+        if (ep->context != nullptr)
+            LookAt(*ep);
+}
+
+void EpScenario::Finish(Ep *ep)
+{
+    ep->device.RunFreely();
+    mbr_status status = mbr_context_drain(ep->context, kForever, nullptr);
+    bool is_lost = sched_context_look(ep->context).state == MBR_CONTEXT_LOST;
+    SCHED_REQUIRE(status == MBR_OK || is_lost, "status %d", status);
+    if (is_lost)
+        mbr_context_lose(ep->context); // waits for whoever settles
+    mbr_ep_figures figures = {};
+    figures.struct_size = sizeof(figures);
+    mbr_context_read(ep->context, &figures);
+    SCHED_REQUIRE(figures.queued_count == 0 && figures.queued_bytes == 0 && figures.pin_count == 0);
+    SCHED_REQUIRE(figures.released_count + figures.lost_count == ep->accepted_count,
+        "%" PRIu64 " released, %" PRIu64 " lost of %" PRIu64, figures.released_count,
+        figures.lost_count, ep->accepted_count);
+    SCHED_REQUIRE(figures.violation_count == 0);
+    Destroy(ep);
+}
+
+void EpScenario::Destroy(Ep *ep)
+{
+    mbr_context *context = ep->context;
+    bool is_lost = sched_context_look(context).state == MBR_CONTEXT_LOST;
+    ep->context = nullptr; // nobody looks at it any more
+    mbr_error error = {};
+    error.struct_size = sizeof(error);
+    SCHED_REQUIRE(mbr_context_destroy(context, &error) == MBR_OK, "%s", error.text);
+    ep->device.context = nullptr;
+    SCHED_REQUIRE(is_lost || ep->device.is_lost || ep->device.OpenLines() == 0);
+}
+
+void EpScenario::JudgeEntries() const
+{
+    for (int i = 0; i < entry_count_; i++) {
+        const Entry &entry = entries_[i];
+        SCHED_REQUIRE(entry.settled_count == entry.queued_count,
+            "entry %d was settled %" PRIu64 " times of %" PRIu64, i, entry.settled_count,
+            entry.queued_count);
+        SCHED_REQUIRE(entry.settled_count == 0 ||
+                (entry.deferred.next == kNext && entry.deferred.epoch_streams == kStreamsOfNobody),
+            "an entry was written after its settle");
+    }
+}
+
+void EpScenario::Judge()
+{
+    for (Ep *ep : eps_)
+        if (ep->context != nullptr)
+            Finish(ep);
+    JudgeEntries();
+    heap_.Judge();
+}
+
+// ---- The first use
+namespace
+{
+
+class Nothing : public EpScenario
+{
+  public:
+    explicit Nothing(Draw &draw) : EpScenario(draw) { Create(&ep_); }
+
+    std::vector<std::function<void()>> Bodies() override
+    {
+        return {[] { SCHED_CALLBACK_POINT(); }};
+    }
+};
+
+} // namespace
+
+MakeScenario FirstUse()
+{
+    return Make<Nothing>();
+}
+
+} // namespace sched_test
