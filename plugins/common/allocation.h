@@ -9,14 +9,16 @@
  * lock, for an allocation that no other call works on. */
 struct mbr_allocation_port {
     uint32_t fresh_content; /* MBR_CONTENT_…; the flag ZEROED needs ZERO */
-    /* Adds to owned_bytes what is about to be taken, or refuses. */
+    /* What is taken to reach an alignment above the unit is memory, and counts as owned: then
+     * outer_bytes are bytes + alignment - unit. Else it is unused addresses. */
+    bool pads_with_memory;
+    /* Adds to owned_bytes what is about to be taken, or refuses; NULL: the driver refuses. */
     mbr_status (*claim_locked)(mbr_instance *instance, uint64_t bytes, mbr_error *error);
     /* Sets address and outer_…; after a failure outer_bytes is 0 if nothing is
      * left. */
     mbr_status (*take)(mbr_instance *instance, struct mbr_object *allocation, uint64_t align_bytes,
         mbr_error *error);
-    /* A failure leaves it as it was. */
-    mbr_status (*give)(mbr_instance *instance, struct mbr_object *allocation, mbr_error *error);
+    enum mbr_end (*give)(mbr_instance *instance, struct mbr_object *allocation, mbr_error *error);
 };
 
 mbr_status mbr_allocation_slot_allocate(mbr_instance *instance, const mbr_allocate_request *raw,

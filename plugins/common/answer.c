@@ -111,29 +111,43 @@ mbr_status mbr_answer_check(struct mbr_answer_ask *ask, mbr_error *error)
     if (ask->bytes > ask->largest_bytes)
         return mbr_fail_bytes(error, MBR_INVALID_ARGUMENT, ask->bytes, ask->largest_bytes,
             "%" PRIu64 " bytes are above the largest, %" PRIu64, ask->bytes, ask->largest_bytes);
-    if (ask->bytes > ask->max_owned_bytes)
-        return mbr_fail_bytes(error, MBR_OVER_BUDGET, ask->bytes, ask->max_owned_bytes,
-            "would own %" PRIu64 " bytes, at most %" PRIu64 " are allowed", ask->bytes,
+    ask->owned_bytes = ask->pads_with_memory ? outer_bytes - ask->unit_bytes : ask->bytes;
+    if (ask->owned_bytes > ask->max_owned_bytes)
+        return mbr_fail_bytes(error, MBR_OVER_BUDGET, ask->owned_bytes, ask->max_owned_bytes,
+            "would own %" PRIu64 " bytes, at most %" PRIu64 " are allowed", ask->owned_bytes,
             ask->max_owned_bytes);
     return MBR_OK;
 }
 
-mbr_status mbr_answer_read_access(
-    const mbr_access *list, uint32_t count, uint32_t *access, mbr_error *error)
+uint32_t mbr_answer_access_of(const struct mbr_answer_access *access, uint32_t device_index)
 {
-    *access = MBR_ACCESS_NONE;
+    uint64_t bit = UINT64_C(1) << device_index;
+    return access->writers & bit ? MBR_ACCESS_READ_WRITE
+        : access->readers & bit  ? MBR_ACCESS_READ
+                                 : MBR_ACCESS_NONE;
+}
+
+mbr_status mbr_answer_read_access(const mbr_access *list, uint32_t count, uint32_t device_count,
+    struct mbr_answer_access *access, mbr_error *error)
+{
+    *access = (struct mbr_answer_access){0};
     if (count == 0 || !list)
         return mbr_fail(error, MBR_INVALID_ARGUMENT, "the list of accesses is empty");
-    if (list[0].device_index != 0)
-        return mbr_fail(error, MBR_OUT_OF_RANGE, "access for device %u; the only one is 0",
-            list[0].device_index);
-    if (count > 1)
-        return mbr_fail(error, MBR_INVALID_ARGUMENT, "%u accesses; there is one device", count);
-    *access = list[0].access;
-    if (*access == MBR_ACCESS_NONE || *access == MBR_ACCESS_READ ||
-        *access == MBR_ACCESS_READ_WRITE)
-        return MBR_OK;
-    return mbr_fail(error, MBR_INVALID_ARGUMENT, "access %u is none of 0, 1 and 3", *access);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t device = list[i].device_index, kind = list[i].access;
+        if (device >= device_count)
+            return mbr_fail(error, MBR_OUT_OF_RANGE, "access for device %u; the last is %u", device,
+                device_count - 1);
+        uint64_t bit = UINT64_C(1) << device;
+        if (access->named & bit)
+            return mbr_fail(error, MBR_INVALID_ARGUMENT, "device %u is named twice", device);
+        if (kind != MBR_ACCESS_NONE && kind != MBR_ACCESS_READ && kind != MBR_ACCESS_READ_WRITE)
+            return mbr_fail(error, MBR_INVALID_ARGUMENT, "access %u is none of 0, 1 and 3", kind);
+        access->named |= bit;
+        access->readers |= kind != MBR_ACCESS_NONE ? bit : 0;
+        access->writers |= kind == MBR_ACCESS_READ_WRITE ? bit : 0;
+    }
+    return MBR_OK;
 }
 
 /* ---- Facts, capabilities, options ----------------------------------------------------------- */

@@ -64,6 +64,8 @@ struct mbr_answer_ask {
     uint64_t largest_bytes;   /* more is refused */
     uint64_t max_owned_bytes; /* the caller's budget */
     bool may_round;
+    bool pads_with_memory; /* owns also what an alignment above the unit costs */
+    uint64_t owned_bytes;  /* set by the check: what the object will own */
 };
 mbr_status mbr_answer_check(struct mbr_answer_ask *ask, mbr_error *error);
 
@@ -73,9 +75,19 @@ mbr_status mbr_answer_check_flags(uint32_t flags, uint32_t known, mbr_error *err
 /* Refuses 0 bytes and no multiple of the unit. */
 mbr_status mbr_answer_check_size(uint64_t bytes, uint64_t unit_bytes, mbr_error *error);
 
-/* The access for the one device of a mechanism that has no peers. */
-mbr_status mbr_answer_read_access(
-    const mbr_access *list, uint32_t count, uint32_t *access, mbr_error *error);
+/* Who may do what: one bit a device, by its index. Writers are readers too. */
+#define MBR_ANSWER_DEVICE_LIMIT 64
+struct mbr_answer_access {
+    uint64_t named; /* the devices that it says something of */
+    uint64_t readers, writers;
+};
+
+/* A list of accesses where there are `device_count` devices, at most MBR_ANSWER_DEVICE_LIMIT. */
+mbr_status mbr_answer_read_access(const mbr_access *list, uint32_t count, uint32_t device_count,
+    struct mbr_answer_access *access, mbr_error *error);
+
+/* MBR_ACCESS_… of one device. */
+uint32_t mbr_answer_access_of(const struct mbr_answer_access *access, uint32_t device_index);
 
 /* ---- Whole slots ---------------------------------------------------------------------------- */
 

@@ -14,6 +14,8 @@ void mbr_objects_init(struct mbr_objects *objects, const mbr_heap *heap)
         (struct mbr_object_table){"allocation", MBR_UNKNOWN_OBJECT, {NULL, 0, 0}};
     objects->reservations = (struct mbr_object_table){"reservation", MBR_BUSY, {NULL, 0, 0}};
     objects->extents = (struct mbr_object_table){"extent", MBR_BUSY, {NULL, 0, 0}};
+    objects->lines = (struct mbr_object_table){"line", MBR_BUSY, {NULL, 0, 0}};
+    objects->streams = (struct mbr_object_table){"stream", MBR_BUSY, {NULL, 0, 0}};
     MBR_CHECK(pthread_mutex_init(&objects->lock, NULL) == 0);
     objects->mark = &mbr_answer_mark;
 }
@@ -24,6 +26,8 @@ void mbr_objects_finish(struct mbr_objects *objects)
     mbr_id_table_finish(&objects->allocations.ids, &objects->heap);
     mbr_id_table_finish(&objects->reservations.ids, &objects->heap);
     mbr_id_table_finish(&objects->extents.ids, &objects->heap);
+    mbr_id_table_finish(&objects->lines.ids, &objects->heap);
+    mbr_id_table_finish(&objects->streams.ids, &objects->heap);
     MBR_CHECK(pthread_mutex_destroy(&objects->lock) == 0);
 }
 
@@ -49,6 +53,8 @@ static mbr_status report(
     answer->reservation_count = objects->reservations.ids.id_count;
     answer->extent_count = objects->extents.ids.id_count;
     answer->mapping_count = objects->mapping_count;
+    answer->line_count = objects->lines.ids.id_count;
+    answer->stream_count = objects->streams.ids.id_count;
     mbr_objects_unlock(objects);
     return MBR_OK;
 }
@@ -63,12 +69,15 @@ mbr_status mbr_objects_check_close(
     if (status != MBR_OK)
         return status;
     (void)report((mbr_instance *)objects, NULL, &live, NULL);
-    if (live.allocation_count + live.reservation_count + live.extent_count == 0)
+    if (live.allocation_count + live.reservation_count + live.extent_count + live.line_count +
+            live.stream_count ==
+        0)
         return MBR_OK;
     return mbr_fail(error, MBR_IN_USE,
         "alive: %" PRIu64 " allocations, %" PRIu64 " reservations, %" PRIu64 " extents, %" PRIu64
-        " mappings",
-        live.allocation_count, live.reservation_count, live.extent_count, live.mapping_count);
+        " mappings, %" PRIu64 " lines, %" PRIu64 " streams",
+        live.allocation_count, live.reservation_count, live.extent_count, live.mapping_count,
+        live.line_count, live.stream_count);
 }
 
 void mbr_objects_tell(struct mbr_objects *objects, mbr_mechanism_stats *stats)

@@ -19,6 +19,13 @@ struct mbr_object {
     bool busy;                           /* in a call; guarded by the lock */
 };
 
+/* What is left of something that a primitive was to give back. */
+enum mbr_end {
+    MBR_END_GONE,   /* also where a call failed after its effect; then no error is written */
+    MBR_END_THERE,  /* as before */
+    MBR_END_UNKNOWN /* nobody can tell */
+};
+
 struct mbr_object_table {
     const char *name;       /* of one object, for texts */
     mbr_status busy_status; /* of an object that is in a call */
@@ -26,7 +33,18 @@ struct mbr_object_table {
 };
 
 struct mbr_allocation_port;
+struct mbr_handle_port;
+struct mbr_line_port;
 struct mbr_space_port;
+struct mbr_transfer_port;
+
+/* Events of the driver that stand for nothing now (plugins/common/lines.h). */
+struct mbr_idle_events {
+    uint64_t *events;
+    uint64_t count;      /* of them that are idle */
+    uint64_t made_count; /* of the whole instance */
+    uint64_t room_count; /* of the array; made_count at least */
+};
 
 /* First member of every instance. */
 struct mbr_objects {
@@ -36,10 +54,17 @@ struct mbr_objects {
     uint64_t allocation_unit_bytes;    /* allocations are whole multiples, aligned to
                                           it */
     const struct mbr_space_port *port; /* NULL: no membrane.virtual */
+    const struct mbr_handle_port *handle_port;
+    const struct mbr_line_port *line_port;         /* NULL: no membrane.order */
+    const struct mbr_transfer_port *transfer_port; /* NULL: no membrane.transfer */
     uint64_t granule_bytes;
+    uint64_t extent_max_bytes;           /* for handle_port */
+    uint32_t device_count, device_index; /* that lists of accesses may name; its own */
     pthread_mutex_t lock;
     /* Guarded by the lock. */
     struct mbr_object_table allocations, reservations, extents;
+    struct mbr_object_table lines, streams; /* a stream's id is the driver's value */
+    struct mbr_idle_events idle_events;
     uint64_t owned_bytes, mapped_bytes, reserved_bytes, mapping_count;
 };
 

@@ -102,15 +102,15 @@ static struct mbr_mapping *next_mapping(const struct span *span, uint64_t *posit
 /* ---- Books ---------------------------------------------------------------------------------- */
 
 /* Takes the mappings of a range off the books once it is empty, or marks them as doubtful. */
-static void settle(struct mbr_objects *objects, const struct span *span, enum mbr_space_end end)
+static void settle(struct mbr_objects *objects, const struct span *span, enum mbr_end end)
 {
     struct mbr_mapping *mapping;
     mbr_objects_lock(objects);
     for
         EACH_MAPPING(mapping, span)
         {
-            mapping->doubtful = end == MBR_SPACE_UNKNOWN;
-            if (end != MBR_SPACE_GONE)
+            mapping->doubtful = end == MBR_END_UNKNOWN;
+            if (end != MBR_END_GONE)
                 continue;
             mbr_interval_tree_remove(&span->reservation->mappings, &mapping->place);
             mapping->extent->mapping_count--;
@@ -121,12 +121,15 @@ static void settle(struct mbr_objects *objects, const struct span *span, enum mb
     mbr_objects_unlock(objects);
 }
 
-/* Sets the access of a mapping and returns what its extent held before. */
-static uint32_t record_access_locked(struct mbr_mapping *mapping, uint32_t access)
+/* Sets the access of the devices that are named, and returns what the extent held before. */
+static uint32_t record_access_locked(
+    struct mbr_mapping *mapping, const struct mbr_answer_access *access)
 {
     uint32_t content = mapping->extent->content;
-    mapping->access = access;
-    if (access == MBR_ACCESS_READ_WRITE && content == MBR_CONTENT_ZERO)
+    mapping->access.named |= access->named;
+    mapping->access.readers = (mapping->access.readers & ~access->named) | access->readers;
+    mapping->access.writers = (mapping->access.writers & ~access->named) | access->writers;
+    if (access->writers != 0 && content == MBR_CONTENT_ZERO)
         mapping->extent->content = MBR_CONTENT_STALE;
     return content;
 }
@@ -180,26 +183,29 @@ static mbr_status unreserve(mbr_instance *instance, const mbr_unreserve_request 
     mbr_outcome *answer, mbr_error *error)
 {
     struct mbr_objects *objects = mbr_objects_of(instance);
+    mbr_error cause = {MBR_SIZED(mbr_error)};
     mbr_status status = MBR_OK;
-    (void)answer;
     struct mbr_reservation *reservation =
         mbr_object_enter(objects, &objects->reservations, request->reservation_id, &status, error);
     if (!reservation)
         return status;
+    struct mbr_object *object = &reservation->object;
+    enum mbr_end end = MBR_END_THERE;
     if (reservation->mappings)
-        status = mbr_fail(error, MBR_BUSY,
-            "reservation %" PRIu64 " has mappings, one at offset %" PRIu64, reservation->object.id,
-            reservation->mappings->start);
+        mbr_fail(&cause, MBR_BUSY, "reservation %" PRIu64 " has mappings, one at offset %" PRIu64,
+            object->id, reservation->mappings->start);
     else
-        status = objects->port->unreserve(instance, &reservation->object, error);
-    if (status != MBR_OK) {
-        mbr_object_leave(objects, &reservation->object);
-        return status;
+        end = objects->port->unreserve(instance, object, &cause);
+    if (end != MBR_END_GONE) {
+        answer->state = end == MBR_END_THERE ? MBR_STATE_UNCHANGED : MBR_STATE_QUARANTINED;
+        mbr_error_copy(error, &cause);
+        mbr_object_leave(objects, object);
+        return cause.status;
     }
     mbr_objects_lock(objects);
-    objects->reserved_bytes -= reservation->object.bytes;
+    objects->reserved_bytes -= object->bytes;
     mbr_objects_unlock(objects);
-    mbr_object_end(objects, &objects->reservations, &reservation->object);
+    mbr_object_end(objects, &objects->reservations, object);
     return MBR_OK;
 }
 
@@ -208,7 +214,7 @@ static mbr_status unreserve(mbr_instance *instance, const mbr_unreserve_request 
 struct map_job {
     uint64_t reservation_id, offset_bytes, extent_id;
     bool is_further; /* map_shared: the extent has a mapping already */
-    uint32_t access;
+    struct mbr_answer_access access;
 };
 
 void *mbr_space_enter_extent(
@@ -279,7 +285,7 @@ static mbr_status claim_locked(struct mbr_objects *objects, const struct map_job
     }
     mapping->place = (struct mbr_interval){.start = span->offset_bytes, .bytes = span->bytes};
     mapping->extent = extent;
-    *content = record_access_locked(mapping, job->access);
+    *content = record_access_locked(mapping, &job->access);
     mbr_interval_tree_insert(&span->reservation->mappings, &mapping->place);
     extent->mapping_count++;
     objects->mapping_count++;
@@ -293,11 +299,14 @@ static mbr_status undo_map(mbr_instance *instance, const struct span *span, mbr_
 {
     struct mbr_objects *objects = mbr_objects_of(instance);
     mbr_error cause = {MBR_SIZED(mbr_error)};
-    enum mbr_space_end end = objects->port->unmap(instance, address_of(span), span->bytes, &cause);
+    /* A range where nothing is mapped is not unmapped: drivers may take that for a mistake. */
+    enum mbr_end end = objects->port->look(instance, address_of(span), span->bytes);
+    if (end != MBR_END_GONE)
+        end = objects->port->unmap(instance, address_of(span), span->bytes, &cause);
     settle(objects, span, end);
-    if (end == MBR_SPACE_GONE)
+    if (end == MBR_END_GONE)
         return status;
-    bool is_known = end == MBR_SPACE_THERE;
+    bool is_known = end == MBR_END_THERE;
     answer->state = is_known ? MBR_STATE_PARTIAL : MBR_STATE_QUARANTINED;
     answer->newly_mapped_bytes = answer->residual_mapped_bytes = span->bytes;
     return fail_residual(error, &cause,
@@ -337,7 +346,7 @@ static mbr_status map(
     mbr_instance *instance, const mbr_map_request *request, mbr_outcome *answer, mbr_error *error)
 {
     struct map_job job = {
-        request->reservation_id, request->offset_bytes, request->extent_id, false, MBR_ACCESS_NONE};
+        request->reservation_id, request->offset_bytes, request->extent_id, false, {0}};
     mbr_status status = mbr_answer_check_flags(request->flags, 0, error);
     return status == MBR_OK ? map_extent(instance, &job, answer, error) : status;
 }
@@ -346,25 +355,30 @@ static mbr_status map_shared(mbr_instance *instance, const mbr_map_shared_reques
     mbr_outcome *answer, mbr_error *error)
 {
     struct map_job job = {
-        request->reservation_id, request->offset_bytes, request->extent_id, true, MBR_ACCESS_NONE};
-    mbr_status status =
-        mbr_answer_read_access(request->access, request->access_count, &job.access, error);
+        request->reservation_id, request->offset_bytes, request->extent_id, true, {0}};
+    mbr_status status = mbr_answer_read_access(request->access, request->access_count,
+        mbr_objects_of(instance)->device_count, &job.access, error);
     return status == MBR_OK ? map_extent(instance, &job, answer, error) : status;
 }
 
 /* ---- protect -------------------------------------------------------------------------------- */
 
-/* Puts every mapping of the range back to the access in its record; false if one resists. */
-static bool restore_access(mbr_instance *instance, const struct span *span, mbr_error *cause)
+/* Puts these devices back to the access in each mapping's record; false if one resists. */
+static bool restore_access(
+    mbr_instance *instance, const struct span *span, uint64_t devices, mbr_error *cause)
 {
     bool is_restored = true;
     const struct mbr_mapping *mapping;
     for
         EACH_MAPPING(mapping, span)
-    if (mbr_objects_of(instance)->port->protect(instance,
-            span->reservation->object.address + mapping->place.start, mapping->place.bytes,
-            mapping->access, true, cause) != MBR_OK)
-        is_restored = false;
+        {
+            const struct mbr_answer_access before = {
+                devices, mapping->access.readers & devices, mapping->access.writers & devices};
+            if (mbr_objects_of(instance)->port->protect(instance,
+                    span->reservation->object.address + mapping->place.start, mapping->place.bytes,
+                    &before, true, cause) != MBR_OK)
+                is_restored = false;
+        }
     return is_restored;
 }
 
@@ -383,22 +397,23 @@ static mbr_status protect(mbr_instance *instance, const mbr_protect_request *req
     struct span span = {NULL, request->offset_bytes, request->bytes};
     mbr_error cause = {MBR_SIZED(mbr_error)};
     struct mbr_mapping *mapping;
-    uint32_t access, content = MBR_CONTENT_ZERO;
-    mbr_status status =
-        mbr_answer_read_access(request->access, request->access_count, &access, error);
+    struct mbr_answer_access access;
+    uint32_t content = MBR_CONTENT_ZERO;
+    mbr_status status = mbr_answer_read_access(
+        request->access, request->access_count, objects->device_count, &access, error);
     if (status == MBR_OK)
         status = enter_cover(objects, request->reservation_id, &span, error);
     if (status != MBR_OK)
         return status;
-    status = objects->port->protect(instance, address_of(&span), span.bytes, access, false, error);
+    status = objects->port->protect(instance, address_of(&span), span.bytes, &access, false, error);
     if (status == MBR_OK) {
         mbr_objects_lock(objects);
         for
             EACH_MAPPING(mapping, &span)
-        content = weaker_content(content, record_access_locked(mapping, access));
+        content = weaker_content(content, record_access_locked(mapping, &access));
         mbr_objects_unlock(objects);
         answer->content = content;
-    } else if (!restore_access(instance, &span, &cause)) {
+    } else if (!restore_access(instance, &span, access.named, &cause)) {
         /* Reachable in one way or another: a later protect sets it anew, an unmap ends it. */
         answer->state = MBR_STATE_PARTIAL;
         answer->residual_mapped_bytes = span.bytes;
@@ -411,14 +426,14 @@ static mbr_status protect(mbr_instance *instance, const mbr_protect_request *req
 /* ---- unmap, query --------------------------------------------------------------------------- */
 
 /* Where nobody knew what stands there, another thread's memory might: look before touching. */
-static enum mbr_space_end look_if_doubtful(mbr_instance *instance, const struct span *span)
+static enum mbr_end look_if_doubtful(mbr_instance *instance, const struct span *span)
 {
     const struct mbr_mapping *mapping;
     for
         EACH_MAPPING(mapping, span)
     if (mapping->doubtful)
         return mbr_objects_of(instance)->port->look(instance, address_of(span), span->bytes);
-    return MBR_SPACE_THERE;
+    return MBR_END_THERE;
 }
 
 static mbr_status unmap(
@@ -432,13 +447,13 @@ static mbr_status unmap(
         status = enter_cover(objects, request->reservation_id, &span, error);
     if (status != MBR_OK)
         return status;
-    enum mbr_space_end end = look_if_doubtful(instance, &span);
-    if (end == MBR_SPACE_THERE)
+    enum mbr_end end = look_if_doubtful(instance, &span);
+    if (end == MBR_END_THERE)
         end = objects->port->unmap(instance, address_of(&span), span.bytes, &cause);
     settle(objects, &span, end);
-    if (end == MBR_SPACE_GONE) {
+    if (end == MBR_END_GONE) {
         answer->unmapped_bytes = span.bytes;
-    } else if (end == MBR_SPACE_THERE) {
+    } else if (end == MBR_END_THERE) {
         status = cause.status;
         mbr_error_copy(error, &cause);
     } else {
@@ -451,8 +466,8 @@ static mbr_status unmap(
 }
 
 /* The mapping or the hole around a byte. */
-static void describe(
-    const struct mbr_reservation *reservation, uint64_t offset_bytes, mbr_query_outcome *answer)
+static void describe(const struct mbr_reservation *reservation, uint64_t offset_bytes,
+    uint32_t device_index, mbr_query_outcome *answer)
 {
     const struct mbr_interval *before =
         mbr_interval_tree_floor(reservation->mappings, offset_bytes);
@@ -460,7 +475,7 @@ static void describe(
         mbr_interval_tree_ceiling(reservation->mappings, offset_bytes);
     const struct mbr_mapping *mapping = mapping_at(reservation, offset_bytes);
     if (mapping) {
-        answer->access = mapping->access;
+        answer->access = mbr_answer_access_of(&mapping->access, device_index);
         answer->extent_id = mapping->extent->object.id;
         answer->offset_bytes = mapping->place.start;
         answer->bytes = mapping->place.bytes;
@@ -480,7 +495,7 @@ static mbr_status query(mbr_instance *instance, const mbr_query_request *request
     if (!reservation)
         return status;
     if (request->offset_bytes < reservation->object.bytes)
-        describe(reservation, request->offset_bytes, answer);
+        describe(reservation, request->offset_bytes, objects->device_index, answer);
     else
         status = mbr_fail(error, MBR_OUT_OF_RANGE,
             "offset %" PRIu64 " of reservation %" PRIu64 " of %" PRIu64 " bytes",

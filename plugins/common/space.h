@@ -27,14 +27,8 @@ struct mbr_extent {
 struct mbr_mapping {
     struct mbr_interval place; /* offset in the reservation; first */
     struct mbr_extent *extent;
-    uint32_t access; /* MBR_ACCESS_… */
-    bool doubtful;   /* nobody knows what stands there: looked at before the next attempt */
-};
-
-enum mbr_space_end {
-    MBR_SPACE_GONE,   /* the range is reserved and empty */
-    MBR_SPACE_THERE,  /* the mappings stand as before */
-    MBR_SPACE_UNKNOWN /* nobody can tell */
+    struct mbr_answer_access access; /* of every device */
+    bool doubtful; /* nobody knows what stands there: looked at before the next attempt */
 };
 
 /* Called without the lock, for a reservation that no other call works on. A function that fails
@@ -44,19 +38,18 @@ struct mbr_space_port {
     /* Sets address and outer_…; a failure leaves nothing. */
     mbr_status (*reserve)(mbr_instance *instance, struct mbr_object *reservation,
         uint64_t align_bytes, mbr_error *error);
-    mbr_status (*unreserve)(
+    enum mbr_end (*unreserve)(
         mbr_instance *instance, struct mbr_object *reservation, mbr_error *error);
     /* With the access of the record; after a failure the range may be in any state. */
     mbr_status (*map)(mbr_instance *instance, const struct mbr_mapping *mapping, uint64_t address,
         mbr_error *error);
-    /* Whole mappings, in one step. GONE also where a call failed after its effect; then the error
-     * is not written. */
-    enum mbr_space_end (*unmap)(
+    /* Whole mappings, in one step: GONE says that the range is reserved and empty. */
+    enum mbr_end (*unmap)(
         mbr_instance *instance, uint64_t address, uint64_t bytes, mbr_error *error);
-    enum mbr_space_end (*look)(const mbr_instance *instance, uint64_t address, uint64_t bytes);
-    /* May fail half-way; `is_undo` puts back what was there. */
-    mbr_status (*protect)(mbr_instance *instance, uint64_t address, uint64_t bytes, uint32_t access,
-        bool is_undo, mbr_error *error);
+    enum mbr_end (*look)(const mbr_instance *instance, uint64_t address, uint64_t bytes);
+    /* Of the devices that are named. May fail half-way; `is_undo` puts back what was there. */
+    mbr_status (*protect)(mbr_instance *instance, uint64_t address, uint64_t bytes,
+        const struct mbr_answer_access *access, bool is_undo, mbr_error *error);
 };
 
 /* mbr_object_enter for an extent that is to end: MBR_BUSY while it is mapped. */

@@ -196,6 +196,7 @@ enum mbr_cuda_constant { MBR_CUDA_CONSTANTS(MBR_CUDA_DECLARE_CONSTANT) };
     FUNCTION(context_current, cuCtxGetCurrent, (mbr_cuda_context * context))                       \
     FUNCTION(context_push, cuCtxPushCurrent_v2, (mbr_cuda_context context))                        \
     FUNCTION(context_pop, cuCtxPopCurrent_v2, (mbr_cuda_context * context))                        \
+    FUNCTION(context_device, cuCtxGetDevice, (mbr_cuda_device * device))                           \
     FUNCTION(memory_info, cuMemGetInfo_v2, (size_t * free_bytes, size_t * total_bytes))            \
     FUNCTION(granularity, cuMemGetAllocationGranularity,                                           \
         (size_t * bytes, const struct mbr_cuda_properties *properties, uint32_t which))            \
@@ -222,6 +223,8 @@ enum mbr_cuda_constant { MBR_CUDA_CONSTANTS(MBR_CUDA_DECLARE_CONSTANT) };
     FUNCTION(device_allocate, cuMemAlloc_v2, (mbr_cuda_address * address, size_t bytes))           \
     FUNCTION(managed_allocate, cuMemAllocManaged,                                                  \
         (mbr_cuda_address * address, size_t bytes, unsigned flags))                                \
+    FUNCTION(address_range, cuMemGetAddressRange_v2,                                               \
+        (mbr_cuda_address * start, size_t * bytes, mbr_cuda_address address))                      \
     FUNCTION(device_free, cuMemFree_v2, (mbr_cuda_address address))                                \
     FUNCTION(host_allocate, cuMemHostAlloc, (void **address, size_t bytes, unsigned flags))        \
     FUNCTION(host_free, cuMemFreeHost, (void *address))                                            \
@@ -246,13 +249,10 @@ enum mbr_cuda_constant { MBR_CUDA_CONSTANTS(MBR_CUDA_DECLARE_CONSTANT) };
 #define MBR_CUDA_FUNCTIONS_OF_TESTS(FUNCTION)                                                      \
     FUNCTION(context_set, cuCtxSetCurrent, (mbr_cuda_context context))                             \
     FUNCTION(context_synchronize, cuCtxSynchronize, (void))                                        \
-    FUNCTION(context_device, cuCtxGetDevice, (mbr_cuda_device * device))                           \
     FUNCTION(primary_state, cuDevicePrimaryCtxGetState,                                            \
         (mbr_cuda_device device, unsigned *flags, int *is_active))                                 \
     FUNCTION(can_access_peer, cuDeviceCanAccessPeer,                                               \
         (int *can, mbr_cuda_device device, mbr_cuda_device peer))                                  \
-    FUNCTION(address_range, cuMemGetAddressRange_v2,                                               \
-        (mbr_cuda_address * start, size_t * bytes, mbr_cuda_address address))                      \
     FUNCTION(                                                                                      \
         copy_to_device, cuMemcpyHtoD_v2, (mbr_cuda_address to, const void *from, size_t bytes))    \
     FUNCTION(copy_to_host, cuMemcpyDtoH_v2, (void *to, mbr_cuda_address from, size_t bytes))       \

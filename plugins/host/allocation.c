@@ -60,10 +60,11 @@ static mbr_status take(
         instance, error, code, MBR_OUT_OF_MEMORY, "allocate: mmap and populate", allocation->bytes);
 }
 
-static mbr_status give(mbr_instance *instance, struct mbr_object *allocation, mbr_error *error)
+static enum mbr_end give(mbr_instance *instance, struct mbr_object *allocation, mbr_error *error)
 {
     int code = mbr_host_range_give(instance, allocation);
-    return mbr_host_fail(instance, error, code, MBR_SYSTEM, "release: munmap", allocation->bytes);
+    mbr_host_fail(instance, error, code, MBR_SYSTEM, "release: munmap", allocation->bytes);
+    return code == 0 ? MBR_END_GONE : MBR_END_THERE;
 }
 
 const struct mbr_allocation_port mbr_host_allocation_port = {

@@ -71,6 +71,7 @@ mbr_status mbr_host_open(const struct mbr_host_os *os, const mbr_heap *heap,
     instance->populate = populate;
     instance->huge = huge;
     instance->objects.granule_bytes = granule_bytes;
+    instance->objects.device_count = 1;
     instance->objects.allocation_unit_bytes = os->page_bytes;
     instance->objects.allocation_port = &mbr_host_allocation_port;
     instance->objects.port = &mbr_host_port;

@@ -4,11 +4,9 @@
 
 #include <sys/mman.h>
 
-static int protection_of(uint32_t access)
+static int protection_of(const struct mbr_answer_access *access)
 {
-    return access == MBR_ACCESS_NONE ? PROT_NONE
-        : access == MBR_ACCESS_READ  ? PROT_READ
-                                     : PROT_READ | PROT_WRITE;
+    return access->writers ? PROT_READ | PROT_WRITE : access->readers ? PROT_READ : PROT_NONE;
 }
 
 static mbr_status reserve(
@@ -21,12 +19,12 @@ static mbr_status reserve(
         instance, error, code, MBR_OUT_OF_ADDRESSES, "reserve: mmap", reservation->bytes);
 }
 
-static mbr_status unreserve(
+static enum mbr_end unreserve(
     mbr_instance *instance, struct mbr_object *reservation, mbr_error *error)
 {
     int code = mbr_host_range_give(instance, reservation);
-    return mbr_host_fail(
-        instance, error, code, MBR_SYSTEM, "unreserve: munmap", reservation->outer_bytes);
+    mbr_host_fail(instance, error, code, MBR_SYSTEM, "unreserve: munmap", reservation->outer_bytes);
+    return code == 0 ? MBR_END_GONE : MBR_END_THERE;
 }
 
 static mbr_status map(
@@ -34,7 +32,7 @@ static mbr_status map(
 {
     const struct mbr_host_os *os = &instance->os;
     uint64_t bytes = mapping->place.bytes;
-    int protection = protection_of(mapping->access);
+    int protection = protection_of(&mapping->access);
     int code = os->mmap(os->context, &address, bytes, protection, MAP_SHARED | MAP_FIXED,
         instance->file, ((struct mbr_host_extent *)mapping->extent)->part.start);
     if (code == 0)
@@ -46,26 +44,26 @@ static mbr_status map(
     return mbr_host_fail(instance, error, code, MBR_OUT_OF_MEMORY, "map: mmap and populate", bytes);
 }
 
-static enum mbr_space_end look(const mbr_instance *instance, uint64_t address, uint64_t bytes)
+static enum mbr_end look(const mbr_instance *instance, uint64_t address, uint64_t bytes)
 {
     enum mbr_host_range_kind kind = mbr_host_range_look(instance, address, bytes);
-    return kind == MBR_HOST_RANGE_RESERVED ? MBR_SPACE_GONE
-        : kind == MBR_HOST_RANGE_FILE      ? MBR_SPACE_THERE
-                                           : MBR_SPACE_UNKNOWN;
+    return kind == MBR_HOST_RANGE_RESERVED ? MBR_END_GONE
+        : kind == MBR_HOST_RANGE_FILE      ? MBR_END_THERE
+                                           : MBR_END_UNKNOWN;
 }
 
-static enum mbr_space_end unmap(
+static enum mbr_end unmap(
     mbr_instance *instance, uint64_t address, uint64_t bytes, mbr_error *error)
 {
     int code = mbr_host_range_empty(instance, address, bytes);
-    enum mbr_space_end end = code == 0 ? MBR_SPACE_GONE : look(instance, address, bytes);
-    if (end != MBR_SPACE_GONE)
+    enum mbr_end end = code == 0 ? MBR_END_GONE : look(instance, address, bytes);
+    if (end != MBR_END_GONE)
         mbr_host_fail(instance, error, code, MBR_SYSTEM, "unmap: mmap", bytes);
     return end;
 }
 
-static mbr_status protect(mbr_instance *instance, uint64_t address, uint64_t bytes, uint32_t access,
-    bool is_undo, mbr_error *error)
+static mbr_status protect(mbr_instance *instance, uint64_t address, uint64_t bytes,
+    const struct mbr_answer_access *access, bool is_undo, mbr_error *error)
 {
     int protection = protection_of(access);
     int code = instance->os.mprotect(instance->os.context, address, bytes, protection);

@@ -1,0 +1,115 @@
+/* Checks fills and copies and keeps the streams that were made here. Never looks at memory. */
+#include "plugins/common/transfers.h"
+
+#include "abi/base/checked.h"
+#include "abi/base/error.h"
+
+#include <inttypes.h>
+
+static const struct mbr_transfer_port *port_of(mbr_instance *instance)
+{
+    return mbr_objects_of(instance)->transfer_port;
+}
+
+static mbr_status check_stream(mbr_instance *instance, mbr_native stream, mbr_error *error)
+{
+    uint32_t kind = port_of(instance)->native_kind;
+    if (stream.kind == kind)
+        return MBR_OK;
+    return mbr_fail(
+        error, MBR_INVALID_ARGUMENT, "a stream of kind %u; here is %u", stream.kind, kind);
+}
+
+static mbr_status check_range(uint64_t address, uint64_t bytes, mbr_error *error)
+{
+    uint64_t end;
+    if (bytes == 0)
+        return mbr_fail(error, MBR_INVALID_ARGUMENT, "the size is 0");
+    if (!mbr_add(address, bytes, &end))
+        return mbr_fail(
+            error, MBR_OVERFLOW, "%" PRIu64 " bytes at 0x%" PRIx64 " overflow", bytes, address);
+    return MBR_OK;
+}
+
+/* ---- Streams -------------------------------------------------------------------------------- */
+
+static mbr_status stream_create(mbr_instance *instance, const mbr_stream_create_request *request,
+    mbr_stream_create_outcome *answer, mbr_error *error)
+{
+    struct mbr_objects *objects = mbr_objects_of(instance);
+    const struct mbr_transfer_port *port = port_of(instance);
+    uint64_t value = 0;
+    mbr_status status = mbr_answer_check_flags(request->flags, 0, error);
+    if (status == MBR_OK)
+        status = port->stream_create(instance, &value, error);
+    if (status != MBR_OK)
+        return status;
+    struct mbr_object *stream =
+        mbr_object_create(objects, &objects->streams, value, 0, sizeof(*stream), &status, error);
+    if (!stream) {
+        (void)port->stream_destroy(instance, value, NULL);
+        return status;
+    }
+    mbr_object_leave(objects, stream);
+    answer->stream = (mbr_native){.kind = port->native_kind, .value = value};
+    return MBR_OK;
+}
+
+static mbr_status stream_destroy(mbr_instance *instance, const mbr_stream_destroy_request *request,
+    mbr_outcome *answer, mbr_error *error)
+{
+    struct mbr_objects *objects = mbr_objects_of(instance);
+    mbr_status status = check_stream(instance, request->stream, error);
+    (void)answer;
+    if (status != MBR_OK)
+        return status;
+    struct mbr_object *stream =
+        mbr_object_enter(objects, &objects->streams, request->stream.value, &status, error);
+    if (!stream)
+        return status;
+    status = port_of(instance)->stream_destroy(instance, request->stream.value, error);
+    if (status == MBR_OK)
+        mbr_object_end(objects, &objects->streams, stream);
+    else
+        mbr_object_leave(objects, stream);
+    return status;
+}
+
+/* ---- Work ----------------------------------------------------------------------------------- */
+
+static mbr_status fill(
+    mbr_instance *instance, const mbr_fill_request *request, mbr_outcome *answer, mbr_error *error)
+{
+    mbr_status status = check_stream(instance, request->stream, error);
+    (void)answer;
+    if (status == MBR_OK)
+        status = check_range(request->address, request->bytes, error);
+    if (status != MBR_OK)
+        return status;
+    return port_of(instance)->fill(instance, request->stream.value, request->address,
+        request->bytes, (uint8_t)request->pattern, error);
+}
+
+static mbr_status copy(
+    mbr_instance *instance, const mbr_copy_request *request, mbr_outcome *answer, mbr_error *error)
+{
+    uint64_t to = request->to_address, from = request->from_address, bytes = request->bytes;
+    mbr_status status = check_stream(instance, request->stream, error);
+    (void)answer;
+    if (status == MBR_OK)
+        status = check_range(to, bytes, error);
+    if (status == MBR_OK)
+        status = check_range(from, bytes, error);
+    if (status == MBR_OK && mbr_max(to, from) - mbr_min(to, from) < bytes)
+        status = mbr_fail(error, MBR_INVALID_ARGUMENT,
+            "%" PRIu64 " bytes from 0x%" PRIx64 " to 0x%" PRIx64 " overlap", bytes, from, to);
+    if (status != MBR_OK)
+        return status;
+    return port_of(instance)->copy(instance, request->stream.value, to, from, bytes, error);
+}
+
+MBR_ANSWER_TELL(, mbr_transfer_slot_stream_create, stream_create, mbr_stream_create_request,
+    mbr_stream_create_outcome)
+MBR_ANSWER_CHANGE(, mbr_transfer_slot_stream_destroy, stream_destroy, mbr_stream_destroy_request)
+MBR_ANSWER_CHANGE(, mbr_transfer_slot_fill, fill, mbr_fill_request)
+MBR_ANSWER_CHANGE(, mbr_transfer_slot_copy, copy, mbr_copy_request)

@@ -1,0 +1,202 @@
+/* The primitives behind plugins/common/lines.h and transfers.h: events, streams, fills, copies.
+ * Never waits for the device.
+ *
+ * A stream's value is the driver's handle. Value 0 is the legacy default stream, which waits for
+ * the other streams of its context and makes them wait; 1 is the same by name, 2 the calling
+ * thread's own default stream. */
+#include "abi/base/error.h"
+#include "plugins/cuda/core.h"
+
+#include <inttypes.h>
+
+static mbr_cuda_stream stream_at(uint64_t value)
+{
+    return (mbr_cuda_stream)(uintptr_t)value;
+}
+
+static mbr_cuda_event event_at(uint64_t value)
+{
+    return (mbr_cuda_event)(uintptr_t)value;
+}
+
+/* ---- Lines ---------------------------------------------------------------------------------- */
+
+/* An event that is recorded on a capturing stream becomes a part of the graph, and asking for it
+ * would end the capture. */
+static mbr_status check_stream(mbr_instance *instance, uint64_t stream, mbr_error *error)
+{
+    uint32_t capture = MBR_CUDA_CAPTURE_NONE;
+    struct mbr_cuda_scope scope;
+    mbr_status status = mbr_cuda_enter(instance, &scope, error);
+    if (status != MBR_OK)
+        return status;
+    status = mbr_cuda_leave(instance, &scope,
+        instance->driver->call.stream_capturing(stream_at(stream), &capture), "cuStreamIsCapturing",
+        0, error);
+    if (status != MBR_OK || capture == MBR_CUDA_CAPTURE_NONE)
+        return status;
+    return mbr_fail(error, MBR_BUSY, "stream 0x%" PRIx64 " is being captured", stream);
+}
+
+static mbr_status event_create(mbr_instance *instance, uint64_t *event, mbr_error *error)
+{
+    const struct mbr_cuda_functions *call = &instance->driver->call;
+    mbr_cuda_event made = NULL;
+    struct mbr_cuda_scope scope;
+    mbr_status status = mbr_cuda_enter(instance, &scope, error);
+    if (status != MBR_OK)
+        return status;
+    mbr_cuda_result result = call->event_create(&made, MBR_CUDA_EVENT_DISABLE_TIMING);
+    if (result != MBR_CUDA_SUCCESS && made) /* it failed after its effect */
+        (void)call->event_destroy(made);
+    *event = (uintptr_t)made;
+    return mbr_cuda_leave(instance, &scope, result, "cuEventCreate", 0, error);
+}
+
+static void event_destroy(mbr_instance *instance, uint64_t event)
+{
+    (void)instance->driver->call.event_destroy(
+        event_at(event)); /* a lost device has none any more */
+}
+
+static mbr_status event_record(
+    mbr_instance *instance, uint64_t event, uint64_t stream, mbr_error *error)
+{
+    struct mbr_cuda_scope scope;
+    mbr_status status = mbr_cuda_enter(instance, &scope, error);
+    if (status != MBR_OK)
+        return status;
+    return mbr_cuda_leave(instance, &scope,
+        instance->driver->call.event_record(event_at(event), stream_at(stream)), "cuEventRecord", 0,
+        error);
+}
+
+/* Asked often, and it needs no context. While any thread captures in the global mode the question
+ * would destroy that capture, unless the asking thread is in the relaxed mode. */
+static mbr_status event_query(mbr_instance *instance, uint64_t event, mbr_error *error)
+{
+    const struct mbr_cuda_functions *call = &instance->driver->call;
+    uint32_t mode = MBR_CUDA_CAPTURE_MODE_RELAXED;
+    mbr_cuda_result result = call->exchange_capture_mode(&mode);
+    if (result != MBR_CUDA_SUCCESS)
+        return mbr_cuda_answer(
+            instance->driver, result, "cuThreadExchangeStreamCaptureMode", 0, error);
+    result = call->event_query(event_at(event));
+    (void)call->exchange_capture_mode(&mode);
+    if (result == MBR_CUDA_NOT_READY)
+        return MBR_NOT_READY;
+    return mbr_cuda_answer(instance->driver, result, "cuEventQuery", 0, error);
+}
+
+static mbr_status stream_wait(
+    mbr_instance *instance, uint64_t stream, uint64_t event, mbr_error *error)
+{
+    struct mbr_cuda_scope scope;
+    mbr_status status = mbr_cuda_enter(instance, &scope, error);
+    if (status != MBR_OK)
+        return status;
+    return mbr_cuda_leave(instance, &scope,
+        instance->driver->call.stream_wait(stream_at(stream), event_at(event), 0),
+        "cuStreamWaitEvent", 0, error);
+}
+
+/* ---- Streams and work ----------------------------------------------------------------------- */
+
+/* Beside the legacy default stream, which would otherwise wait for it. */
+static mbr_status stream_create(mbr_instance *instance, uint64_t *stream, mbr_error *error)
+{
+    const struct mbr_cuda_functions *call = &instance->driver->call;
+    mbr_cuda_stream made = NULL;
+    struct mbr_cuda_scope scope;
+    mbr_status status = mbr_cuda_enter(instance, &scope, error);
+    if (status != MBR_OK)
+        return status;
+    mbr_cuda_result result = call->stream_create(&made, MBR_CUDA_STREAM_NON_BLOCKING);
+    if (result != MBR_CUDA_SUCCESS && made) /* it failed after its effect */
+        (void)call->stream_destroy(made);
+    *stream = (uintptr_t)made;
+    return mbr_cuda_leave(instance, &scope, result, "cuStreamCreate", 0, error);
+}
+
+static mbr_status stream_destroy(mbr_instance *instance, uint64_t stream, mbr_error *error)
+{
+    struct mbr_cuda_scope scope;
+    mbr_status status = mbr_cuda_enter(instance, &scope, error);
+    if (status != MBR_OK)
+        return status;
+    return mbr_cuda_leave(instance, &scope,
+        instance->driver->call.stream_destroy(stream_at(stream)), "cuStreamDestroy_v2", 0, error);
+}
+
+/* The driver refuses at submission what is no memory, or none that may be written. */
+static mbr_status answer_for_places(mbr_status status, mbr_cuda_result result, mbr_error *error)
+{
+    return result == MBR_CUDA_INVALID_VALUE ? mbr_cuda_rename(MBR_INVALID_ARGUMENT, error) : status;
+}
+
+static mbr_status fill(mbr_instance *instance, uint64_t stream, uint64_t address, uint64_t bytes,
+    uint8_t pattern, mbr_error *error)
+{
+    struct mbr_cuda_scope scope;
+    mbr_status status = mbr_cuda_enter(instance, &scope, error);
+    if (status != MBR_OK)
+        return status;
+    mbr_cuda_result result =
+        instance->driver->call.fill_async(address, pattern, bytes, stream_at(stream));
+    status = mbr_cuda_leave(instance, &scope, result, "cuMemsetD8Async", bytes, error);
+    return answer_for_places(status, result, error);
+}
+
+/* Addresses are one space for host and device, and the driver finds the direction. */
+static mbr_status copy(mbr_instance *instance, uint64_t stream, uint64_t to_address,
+    uint64_t from_address, uint64_t bytes, mbr_error *error)
+{
+    struct mbr_cuda_scope scope;
+    mbr_status status = mbr_cuda_enter(instance, &scope, error);
+    if (status != MBR_OK)
+        return status;
+    mbr_cuda_result result =
+        instance->driver->call.copy_async(to_address, from_address, bytes, stream_at(stream));
+    status = mbr_cuda_leave(instance, &scope, result, "cuMemcpyAsync", bytes, error);
+    return answer_for_places(status, result, error);
+}
+
+const struct mbr_line_port mbr_cuda_line_port = {
+    .native_kind = MBR_NATIVE_STREAM_CUDA,
+    .check_stream = check_stream,
+    .event_create = event_create,
+    .event_destroy = event_destroy,
+    .event_record = event_record,
+    .event_query = event_query,
+    .stream_wait = stream_wait,
+};
+
+const struct mbr_transfer_port mbr_cuda_transfer_port = {
+    .native_kind = MBR_NATIVE_STREAM_CUDA,
+    .stream_create = stream_create,
+    .stream_destroy = stream_destroy,
+    .fill = fill,
+    .copy = copy,
+};
+
+const mbr_order_vtable mbr_cuda_order = {
+    MBR_SIZED(mbr_order_vtable),
+    .kind = MBR_KIND_ORDER,
+    .minor = MBR_MINOR_0,
+    .line_open = mbr_line_slot_open,
+    .signal = mbr_line_slot_signal,
+    .reached = mbr_line_slot_reached,
+    .wait = mbr_line_slot_wait,
+    .stream_wait = mbr_line_slot_stream_wait,
+    .line_close = mbr_line_slot_close,
+};
+
+const mbr_transfer_vtable mbr_cuda_transfer = {
+    MBR_SIZED(mbr_transfer_vtable),
+    .kind = MBR_KIND_TRANSFER,
+    .minor = MBR_MINOR_0,
+    .stream_create = mbr_transfer_slot_stream_create,
+    .stream_destroy = mbr_transfer_slot_stream_destroy,
+    .fill = mbr_transfer_slot_fill,
+    .copy = mbr_transfer_slot_copy,
+};
