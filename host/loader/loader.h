@@ -226,8 +226,9 @@ static inline mbr_status mbr_mechanism_check_process(
 }
 
 /* Quiesces and closes. MBR_IN_USE with the plugin's tally while its report is not zero: the
- * mechanism then goes on, as after any other refusal. With MBR_CONTRACT_BROKEN the instance was
- * left in an unknown state and is given up. */
+ * mechanism then goes on, as after any other refusal. Where the plugin says that nobody knows
+ * whether it ended (MBR_STATE_QUARANTINED), and with MBR_CONTRACT_BROKEN, the instance is given up:
+ * `instance` is NULL then. */
 mbr_status mbr_mechanism_close(mbr_mechanism *mechanism, mbr_error *error);
 
 /* Gives up on an instance that cannot be closed (a lost device, objects that nobody can release):

@@ -127,21 +127,30 @@ static mbr_status quiesce(const mbr_mechanism *mechanism, mbr_error *error)
     return mbr_answer_take("plugin.quiesce", status, &own, error);
 }
 
-/* *is_gone says whether the plugin ended the instance; an outcome that the contract does not allow
- * beside MBR_OK counts as not ended. */
-static mbr_status close_instance(const mbr_mechanism *mechanism, bool *is_gone, mbr_error *error)
+typedef enum close_end {
+    CLOSE_GOES_ON, /* refused, and nothing happened */
+    CLOSE_GONE,
+    CLOSE_UNKNOWN, /* nobody knows, or an answer that the contract does not allow: no further call */
+} close_end;
+
+static mbr_status close_instance(const mbr_mechanism *mechanism, close_end *end, mbr_error *error)
 {
     mbr_close_request request = {MBR_SIZED(mbr_close_request)};
     mbr_outcome outcome = {MBR_SIZED(mbr_outcome)};
     mbr_error own = {MBR_SIZED(mbr_error)};
-    *is_gone = false;
     mbr_lock_assert_none_held();
     mbr_status status = mechanism->plugin.close(mechanism->instance, &request, &outcome, &own);
     status = mbr_answer_take("plugin.close", status, &own, error);
-    if (status == MBR_OK && outcome.state != MBR_STATE_DONE)
-        return mbr_fail(error, MBR_CONTRACT_BROKEN,
+    bool is_done = outcome.state == MBR_STATE_DONE;
+    if (status == MBR_OK && !is_done)
+        status = mbr_fail(error, MBR_CONTRACT_BROKEN,
             "plugin.close answered MBR_OK with state %u, which is not DONE", outcome.state);
-    *is_gone = status == MBR_OK;
+    if (status == MBR_OK)
+        *end = CLOSE_GONE;
+    else if (is_done || outcome.state >= MBR_STATE_QUARANTINED || status == MBR_CONTRACT_BROKEN)
+        *end = CLOSE_UNKNOWN;
+    else
+        *end = CLOSE_GOES_ON;
     return status;
 }
 
@@ -154,13 +163,11 @@ static void keep_code(mbr_module *module)
 /* Gives back an instance that the host refuses. */
 static void abandon(mbr_mechanism *mechanism)
 {
-    bool is_gone;
+    close_end end = CLOSE_GOES_ON;
     mbr_status status = quiesce(mechanism, NULL);
     if (status == MBR_OK || MBR_STATUS_CLASS(status) == MBR_CLASS_UNSUPPORTED)
-        close_instance(mechanism, &is_gone, NULL);
-    else
-        is_gone = false;
-    if (!is_gone)
+        close_instance(mechanism, &end, NULL);
+    if (end != CLOSE_GONE)
         keep_code(mechanism->module);
     mbr_trace_detach(&mechanism->module->heap, mechanism);
 }
@@ -386,11 +393,11 @@ mbr_status mbr_mechanism_close(mbr_mechanism *mechanism, mbr_error *error)
         status = ask_empty(mechanism, true, error);
     if (status != MBR_OK)
         return status;
-    bool is_gone;
-    status = close_instance(mechanism, &is_gone, error);
-    if (is_gone)
+    close_end end;
+    status = close_instance(mechanism, &end, error);
+    if (end == CLOSE_GONE)
         forget(mechanism);
-    else if (status == MBR_CONTRACT_BROKEN)
+    else if (end == CLOSE_UNKNOWN)
         mbr_mechanism_abandon(mechanism);
     return status;
 }

@@ -415,6 +415,20 @@ TEST(Close, IllegalOutcome_GivenUpAndCodeKept)
     EXPECT_GT(mapping_count(specimen.path), 0u);
 }
 
+// The plugin itself does not know: no slot may be called with the instance any more.
+TEST(Close, Quarantined_GivenUpAndCodeKept)
+{
+    Specimen specimen;
+    ASSERT_EQ(specimen.open(), MBR_OK);
+    {
+        Fault fault("close-quarantined");
+        EXPECT_EQ(mbr_mechanism_close(&specimen.mechanism, &specimen.error), MBR_SYSTEM);
+    }
+    EXPECT_TRUE(is_empty(specimen.mechanism));
+    specimen.opened.close();
+    EXPECT_GT(mapping_count(specimen.path), 0u);
+}
+
 TEST(Close, Abandoned_NoSlotIsCalledAndCodeKept)
 {
     Specimen specimen;

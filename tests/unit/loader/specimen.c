@@ -254,6 +254,10 @@ static mbr_status close_instance(mbr_instance *instance, const mbr_close_request
     outcome->state = MBR_STATE_UNCHANGED;
     if (fault("close-in-use"))
         return fail(error, MBR_IN_USE, "a thing lives");
+    if (fault("close-quarantined")) {
+        outcome->state = MBR_STATE_QUARANTINED;
+        return MBR_SYSTEM;
+    }
     if (fault("close-lost"))
         return fail(error, MBR_DEVICE_LOST, "the device is gone");
     __atomic_sub_fetch(&specimen_count.live, 1, __ATOMIC_SEQ_CST);
