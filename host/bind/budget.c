@@ -64,8 +64,10 @@ static mbr_status join_shared(mbr_manager *manager, const mbr_authority_request 
     if (request->shared == NULL)
         return MBR_OK;
     mbr_error why = {MBR_SIZED(mbr_error)};
-    mbr_shared_place place = {
-        .name = request->shared, .folder = request->shared_folder, .clock = &manager->clock};
+    mbr_shared_place place = {.name = request->shared,
+        .folder = request->shared_folder,
+        .os = manager->shared_os,
+        .clock = &manager->clock};
     mbr_status status = mbr_shared_join(
         &place, &manager->heap, shared_limit(request, record), &record->shared, &why);
     if (status == MBR_UNSUPPORTED) {

@@ -72,7 +72,8 @@ mbr_status mbr_ep_create(
         .first_stream_id = next_stream_base(manager),
         .reaper = manager->threads,
         .heap = &manager->heap,
-        .clock = &manager->clock};
+        .clock = &manager->clock,
+        .threads = manager->reaper_threads};
     status = choose_tables(manager, request, record, &options, error);
     if (status != MBR_OK)
         goto drop_handle;

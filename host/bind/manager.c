@@ -67,6 +67,9 @@ mbr_status mbr_manager_create_with_seams(const mbr_manager_options *options,
         return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for a manager");
     created->heap = *heap;
     created->clock = seams->clock != NULL ? *seams->clock : mbr_clock_monotonic;
+    created->reaper_threads = seams->threads;
+    created->loader_os = seams->loader_os != NULL ? seams->loader_os : &mbr_loader_os_libc;
+    created->shared_os = seams->shared_os;
     mbr_status status = copy_options(created, options, error);
     if (status != MBR_OK)
         goto end_log;

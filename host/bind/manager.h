@@ -132,6 +132,9 @@ typedef struct mbr_prefix_record {
 struct mbr_manager {
     mbr_heap heap;
     mbr_clock clock;
+    const mbr_threads *reaper_threads; /* NULL: the system's */
+    const mbr_loader_os *loader_os;
+    const mbr_shared_os *shared_os; /* NULL: the system's */
     mbr_governor *governor;
     mbr_alloc_table *allocations;
     mbr_addresses addresses; /* of all mechanisms */

@@ -1,6 +1,7 @@
 /* Plugins and mechanisms of a manager: opening, closing, figures, trimming. Judges no file; that is
  * the loader's. */
 #include "host/bind/manager.h"
+#include "host/loader/open.h"
 
 #include <string.h>
 
@@ -37,7 +38,7 @@ mbr_status mbr_manager_open_plugin(mbr_manager *manager, const mbr_plugin_open_r
         .trusted = (request->flags & MBR_PLUGIN_TRUSTED) != 0,
         .environment = &environment,
         .heap = &manager->heap};
-    status = mbr_module_open(&options, &record->module, NULL, error);
+    status = mbr_module_open_on(manager->loader_os, &options, &record->module, NULL, error);
     if (status != MBR_OK)
         goto drop_handle;
     mbr_log_retain(manager->log);

@@ -110,7 +110,7 @@ struct Heap {
 TEST(Desk, HeapFailsAtEachCallOfARequest_NoMemoryIsSaidAndNothingIsLeft)
 {
     Heap heap;
-    mbr_manager_seams seams = {&heap.heap, nullptr};
+    mbr_manager_seams seams = {&heap.heap, nullptr, nullptr, nullptr, nullptr};
     HostWorld world(64 * kMiB, &seams);
     desk *desk = OpenDesk(world, NS_PER_SECOND);
     uint64_t refused = 0;

@@ -200,7 +200,7 @@ struct HoardingHeap {
 TEST(Manager, MoreHoldersInTurnThanABindingKnows_TheirPlacesAreUsedAgain)
 {
     HoardingHeap heap;
-    mbr_manager_seams seams = {&heap.heap, nullptr};
+    mbr_manager_seams seams = {&heap.heap, nullptr, nullptr, nullptr, nullptr};
     HostWorld world(64 * kMiB, &seams);
     auto next = world.bind_request();
     mbr_binding_handle older = world.binding;
@@ -349,7 +349,7 @@ TEST(Manager, HeapFailsAtEachCallInUse_TheNextAttemptWorks)
 {
     for (uint64_t at = 1; at < 200; at++) {
         FailingHeap heap;
-        mbr_manager_seams seams = {&heap.heap, nullptr};
+        mbr_manager_seams seams = {&heap.heap, nullptr, nullptr, nullptr, nullptr};
         bool met;
         {
             HostWorld world(64 * kMiB, &seams);
@@ -389,7 +389,7 @@ TEST(Manager, HeapFailsAtEachCallOfCreate_NothingIsLeft)
     for (uint64_t at = 1; at < 50; at++) {
         FailingHeap heap;
         heap.fail_at = at;
-        mbr_manager_seams seams = {&heap.heap, nullptr};
+        mbr_manager_seams seams = {&heap.heap, nullptr, nullptr, nullptr, nullptr};
         auto options = sized<mbr_manager_options>();
         options.plugin_path = "/nowhere";
         mbr_manager *manager = nullptr;

@@ -38,7 +38,7 @@ TEST_F(Shared, TwoManagers_DivideOneLimitAndSayWhoseItIs)
 {
     uint64_t now_ns = 1;
     mbr_clock clock = {[](void *context) { return *static_cast<uint64_t *>(context); }, &now_ns};
-    mbr_manager_seams seams = {nullptr, &clock};
+    mbr_manager_seams seams = {nullptr, &clock, nullptr, nullptr, nullptr};
     HostWorld a(kLimit, &seams, kPlugin, {}, folder.c_str());
     HostWorld b(kLimit, &seams, kPlugin, {}, folder.c_str());
     auto mine = a.reserve(kLimit, kUnit), theirs = b.reserve(kLimit, kUnit);

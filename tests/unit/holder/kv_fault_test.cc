@@ -149,7 +149,7 @@ TEST(KvFault, Heap_FailsAtEachCallOfEachStep_TheStepIsRefusedWholeAndThenWorks)
         for (uint64_t nth = 1; more && !::testing::Test::HasFailure(); nth++) {
             SCOPED_TRACE(std::string(kSteps[at].name) + ", call " + std::to_string(nth));
             FailingHeap heap;
-            mbr_manager_seams seams = {&heap.heap, nullptr};
+            mbr_manager_seams seams = {&heap.heap, nullptr, nullptr, nullptr, nullptr};
             {
                 KvWorld world({kTwoGroups, "seq-major", 400, 0, 8192}, 64 * kMiB, &seams, kHost);
                 more = run_with_fault(world, at, nth,
@@ -167,7 +167,7 @@ TEST(KvFault, Heap_FailsAtEachCallOfEachStep_TheStepIsRefusedWholeAndThenWorks)
 TEST(KvFault, Heap_FailsAtEachCallOfCreate_NothingIsLeft)
 {
     FailingHeap heap;
-    mbr_manager_seams seams = {&heap.heap, nullptr};
+    mbr_manager_seams seams = {&heap.heap, nullptr, nullptr, nullptr, nullptr};
     {
         HostWorld world(64 * kMiB, &seams);
         auto request = sized<mbr_kv_request>();
