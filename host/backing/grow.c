@@ -23,6 +23,16 @@ typedef struct mbr_growth_run {
 /* ---- Making extents
  * ---------------------------------------------------------------------------------------- */
 
+/* Nobody knows what there is of it: no further call. */
+static void withhold_new(mbr_backing *backing, mbr_extent *extent)
+{
+    mbr_lock_take(&backing->lock);
+    mbr_extent_withhold(backing, extent);
+    DL_APPEND(backing->withheld, extent);
+    mbr_lock_drop(&backing->lock);
+}
+
+/* What a failure has left of an extent is destroyed at once, where the plugin knows what that is. */
 static mbr_status create_extent(mbr_growth_run *run, mbr_plan_item *item)
 {
     mbr_backing *backing = run->backing;
@@ -50,14 +60,14 @@ static mbr_status create_extent(mbr_growth_run *run, mbr_plan_item *item)
         .isolation_group = item->range->isolation_group};
     mbr_lock_take(&backing->lock);
     backing->extent_count++;
-    if (status != MBR_OK) {
-        mbr_extent_withhold(backing, extent);
-        DL_APPEND(backing->withheld, extent);
-        run->residual_bytes += extent->owned_bytes;
-    }
     mbr_lock_drop(&backing->lock);
-    if (status != MBR_OK)
+    if (status != MBR_OK) {
+        if (answer.quarantined || mbr_extent_destroy(backing, extent) == 0)
+            run->residual_bytes += answer.owned_bytes;
+        if (answer.quarantined)
+            withhold_new(backing, extent);
         return status;
+    }
     item->extent = extent;
     item->stage = MBR_STAGE_UNMAPPED;
     return MBR_OK;
@@ -447,6 +457,8 @@ static uint64_t could_give(const mbr_growth_run *run)
 static bool make_room(mbr_growth_run *run, uint64_t short_bytes)
 {
     mbr_backing *backing = run->backing;
+    if (mbr_extent_retry_withheld(backing) != 0) /* which the cache does not count as its own */
+        return true;
     uint64_t own = could_give(run);
     if (own < short_bytes)
         own += mbr_backing_idle_bytes(backing);

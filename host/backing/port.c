@@ -276,6 +276,12 @@ mbr_status mbr_port_unreserve(
     return MBR_OK;
 }
 
+/* PARTIAL: what was about to be made lives on under its id, and the plugin counts it. */
+static bool is_left(const mbr_answer *answer)
+{
+    return answer->status != MBR_OK && !answer->quarantined && answer->owned_bytes != 0;
+}
+
 mbr_status mbr_port_extent_create(mbr_port *port, uint64_t bytes, uint64_t max_owned_bytes,
     uint32_t flags, mbr_answer *answer, mbr_error *error)
 {
@@ -288,6 +294,8 @@ mbr_status mbr_port_extent_create(mbr_port *port, uint64_t bytes, uint64_t max_o
     status = validate(port, "extent_create", status, &said, max_owned_bytes, answer, error);
     if (status == MBR_OK) {
         answer->owned_bytes = take_owned(port, said.outcome.newly_owned_bytes, max_owned_bytes);
+        add_count(&port->extent_count, 1);
+    } else if (is_left(answer)) {
         add_count(&port->extent_count, 1);
     }
     add_count(&port->owned_bytes, answer->owned_bytes);
@@ -379,7 +387,7 @@ mbr_status mbr_port_protect(mbr_port *port, uint64_t reservation_id, uint64_t of
         mbr_said said;
         begin_call(port, &said);
         status = CALL(port, virtual_.protect, &request, &said);
-        status = validate(port, "protect", status, &said, 0, &answer, error);
+        status = validate(port, "protect", status, &said, bytes, &answer, error);
         if (answer.quarantined || MBR_STATUS_CLASS(status) == MBR_CLASS_LOST)
             break;
     }
@@ -430,6 +438,9 @@ mbr_status mbr_port_allocate(mbr_port *port, uint64_t bytes, uint64_t align_byte
         mbr_heap_release(port->heap, entry);
     if (status == MBR_OK) {
         answer->owned_bytes = take_owned(port, said.outcome.newly_owned_bytes, max_owned_bytes);
+        add_count(&port->allocation_count, 1);
+        add_count(&port->mapped_bytes, answer->owned_bytes);
+    } else if (is_left(answer)) {
         add_count(&port->allocation_count, 1);
         add_count(&port->mapped_bytes, answer->owned_bytes);
     }

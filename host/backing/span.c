@@ -72,6 +72,29 @@ static mbr_status grant_eager(
     return MBR_OK;
 }
 
+/* The residual stays charged, marked. */
+static void withhold(mbr_backing *backing, uint64_t owned_bytes)
+{
+    mbr_quarantine(backing->cache, owned_bytes);
+    mbr_lock_take(&backing->lock);
+    backing->withheld_span_bytes += owned_bytes;
+    backing->quarantined_count++;
+    mbr_lock_drop(&backing->lock);
+}
+
+/* What a failure has left is given back at once, where the plugin knows what and where that is. */
+static void end_residual(mbr_backing *backing, const mbr_answer *left)
+{
+    mbr_answer answer;
+    bool is_gone = !left->quarantined && left->address != 0 &&
+        mbr_port_release(
+            backing->port, left->id, left->address, left->owned_bytes, &answer, NULL) == MBR_OK;
+    if (is_gone)
+        mbr_refund(backing->cache, left->owned_bytes);
+    else
+        withhold(backing, left->owned_bytes);
+}
+
 static mbr_status take_eager(mbr_backing *backing, mbr_context *context, uint64_t align_bytes,
     mbr_span *span, mbr_refusal *refusal, mbr_error *error)
 {
@@ -104,13 +127,8 @@ static mbr_status take_eager(mbr_backing *backing, mbr_context *context, uint64_
     if (status == MBR_OUT_OF_MEMORY)
         mbr_authority_note_exhausted(backing->authority);
     if (status != MBR_OK) {
-        if (answer.owned_bytes != 0) { /* the residual stays charged, marked */
-            mbr_quarantine(backing->cache, answer.owned_bytes);
-            mbr_lock_take(&backing->lock);
-            backing->withheld_span_bytes += answer.owned_bytes;
-            backing->quarantined_count++;
-            mbr_lock_drop(&backing->lock);
-        }
+        if (answer.owned_bytes != 0)
+            end_residual(backing, &answer);
         goto free_record;
     }
     mbr_mapped_add(backing->cache, answer.owned_bytes);
@@ -178,12 +196,8 @@ static void give_eager(mbr_backing *backing, const mbr_span *span)
         mbr_mapped_sub(backing->cache, span->owned_bytes);
         mbr_refund(backing->cache, span->owned_bytes);
     } else {
-        mbr_quarantine(backing->cache, span->owned_bytes);
+        withhold(backing, span->owned_bytes);
         mbr_authority_note_violation(backing->authority);
-        mbr_lock_take(&backing->lock);
-        backing->withheld_span_bytes += span->owned_bytes;
-        backing->quarantined_count++;
-        mbr_lock_drop(&backing->lock);
     }
     mbr_heap_release(backing->heap, span->record);
 }

@@ -390,6 +390,7 @@ void sweep(Slot slot, FaultKind kind, bool sticky)
         EXPECT_TRUE(world.agree());
         bool left = world.kept().quarantined_count + world.kept().extent_count != 0;
         EXPECT_FALSE(left && slot == Slot::kDestroy) << "a refused destroy is tried again";
+        EXPECT_FALSE(left && slot == Slot::kCreate) << "what was made in part is destroyed";
         mbr_status again = scenario(world, &clean);
         EXPECT_EQ(MBR_OK, again) << "after slot " << static_cast<int>(slot) << " " << ordinal;
         EXPECT_TRUE(world.agree());
