@@ -32,7 +32,8 @@ static void withhold_new(mbr_backing *backing, mbr_extent *extent)
     mbr_lock_drop(&backing->lock);
 }
 
-/* What a failure has left of an extent is destroyed at once, where the plugin knows what that is. */
+/* What a failure has left of an extent is destroyed at once, where the plugin knows what that is.
+ */
 static mbr_status create_extent(mbr_growth_run *run, mbr_plan_item *item)
 {
     mbr_backing *backing = run->backing;

@@ -130,7 +130,8 @@ static mbr_status quiesce(const mbr_mechanism *mechanism, mbr_error *error)
 typedef enum close_end {
     CLOSE_GOES_ON, /* refused, and nothing happened */
     CLOSE_GONE,
-    CLOSE_UNKNOWN, /* nobody knows, or an answer that the contract does not allow: no further call */
+    CLOSE_UNKNOWN, /* nobody knows, or an answer that the contract does not allow: no further call
+                    */
 } close_end;
 
 static mbr_status close_instance(const mbr_mechanism *mechanism, close_end *end, mbr_error *error)
