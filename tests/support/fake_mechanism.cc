@@ -83,7 +83,8 @@ struct FakeSlots {
         FakeMechanism *fake = self(instance);
         std::lock_guard<std::mutex> guard(fake->mutex_);
         if (const Fault *fault = fake->meet(Slot::kCreate)) {
-            if (fault->kind == FaultKind::kPartial) { /* it is there under its id, to be destroyed */
+            if (fault->kind ==
+                FaultKind::kPartial) { /* it is there under its id, to be destroyed */
                 fake->extents_[request->extent_id] = {request->bytes, request->bytes};
                 outcome->residual_owned_bytes = request->bytes;
                 refuse(error, fault->status, "planned fault that leaves bytes");

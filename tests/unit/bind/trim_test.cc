@@ -115,7 +115,8 @@ TEST(Trim, AfterADriverSaidOutOfMemory_GrowthIsTriedAgain)
     std::snprintf(text, sizeof(text), "%llx",
         static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(&plan)));
     const mbr_clock stopped = {[](void *) -> uint64_t { return 1; }, nullptr};
-    const mbr_manager_seams seams = {nullptr, &stopped, nullptr, nullptr, nullptr}; /* no sample is due by time */
+    const mbr_manager_seams seams = {
+        nullptr, &stopped, nullptr, nullptr, nullptr}; /* no sample is due by time */
     HostWorld world(64 * kMiB, &seams, "tests/support/libmembrane-faulty.so", {{"faults", text}});
     auto range = world.reserve(8 * kMiB);
     ASSERT_EQ(MBR_OUT_OF_MEMORY, world.grow(range.range, 0, kMiB));
