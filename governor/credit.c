@@ -20,7 +20,7 @@
 /* ---- Threads and their slots. A thread belongs to the process, so this is the one part of the
  * governor that is the process's: which slots are taken, and which authorities may hold credit of
  * a thread that ends. */
-_Thread_local uint32_t mbr_thread_slot_plus_one;
+MBR_THREAD_HOT uint32_t mbr_thread_slot_plus_one;
 
 static _Atomic uint64_t slots_taken; /* one bit a slot */
 static _Atomic uint32_t slots_used_count;

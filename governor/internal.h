@@ -16,6 +16,7 @@
 #include "abi/base/growable.h"
 #include "abi/base/line.h"
 #include "abi/base/lock.h"
+#include "abi/base/thread.h"
 #include "governor/arbiter.h"
 #include "governor/governor.h"
 #include "governor/ticket.h"
@@ -175,7 +176,7 @@ bool mbr_governor_name_fits(const char *name);
 
 /* ---- credit.c: the slots of threads, and every movement between credit and room */
 /* The slot of this thread plus one; 0 before the thread's first call. */
-extern _Thread_local uint32_t mbr_thread_slot_plus_one;
+extern MBR_THREAD_HOT uint32_t mbr_thread_slot_plus_one;
 /* Gives this thread a slot; the shared one if all are taken or the thread's end cannot be seen. */
 uint32_t mbr_slot_assign(void);
 /* Slots below this index may have been used; the shared one counts extra. */

@@ -21,7 +21,7 @@ typedef struct need {
 
 /* ---- A block where the thread has none ---------------------------------------------------------
  */
-static mbr_record *grow(need *need, uint32_t class_index, uint64_t span_bytes, uint64_t align_bytes)
+static uint32_t grow(need *need, uint32_t class_index, uint64_t span_bytes, uint64_t align_bytes)
 {
     mbr_slab_request request = {.class_index = class_index,
         .span_bytes = span_bytes,
@@ -33,21 +33,21 @@ static mbr_record *grow(need *need, uint32_t class_index, uint64_t span_bytes, u
 }
 
 /* A span for this one allocation. */
-static mbr_record *grow_own(need *need)
+static uint32_t grow_own(need *need)
 {
     uint64_t bytes;
     if (!mbr_align_up(mbr_max(need->request->bytes, 1), MBR_SPAN_ALIGN_MIN_BYTES, &bytes)) {
         need->status = mbr_fail(need->error, MBR_OVERFLOW,
             "%llu bytes do not fit 64 bits when rounded to %llu",
             (unsigned long long)need->request->bytes, (unsigned long long)MBR_SPAN_ALIGN_MIN_BYTES);
-        return NULL;
+        return 0;
     }
     return grow(need, MBR_CLASS_OWN_SPAN, bytes,
         mbr_max(need->request->align_bytes, MBR_SPAN_ALIGN_MIN_BYTES));
 }
 
 /* A slab of one block: what a budget that has no room for more may still give. */
-static mbr_record *grow_least(need *need)
+static uint32_t grow_least(need *need)
 {
     if (need->class_index == MBR_CLASS_OWN_SPAN)
         return grow_own(need);
@@ -55,19 +55,19 @@ static mbr_record *grow_least(need *need)
         mbr_class_plan(need->class_index).align_bytes);
 }
 
-static mbr_record *refill(need *need)
+static uint32_t refill(need *need)
 {
     return need->class_index == MBR_CLASS_OWN_SPAN
-        ? NULL
+        ? 0
         : mbr_cache_refill(need->arena, need->cache, need->class_index);
 }
 
-static mbr_record *reap_and_refill(need *need)
+static uint32_t reap_and_refill(need *need)
 {
     mbr_arena *arena = need->arena;
     if (atomic_load_explicit(&arena->queued_count, memory_order_relaxed) == 0)
-        return NULL;
-    return mbr_context_reap(arena->context, true) == 0 ? NULL : refill(need);
+        return 0;
+    return mbr_context_reap(arena->context, true) == 0 ? 0 : refill(need);
 }
 
 /* Host memory does not come back by giving device memory back, and no giving back helps a request
@@ -92,7 +92,7 @@ static uint64_t press_others(const need *need, uint64_t bytes)
 
 /* Other threads' blocks go back to their slabs: one of them may be what is needed, and slabs become
  * idle. Idle slabs and the backing's caches then make room. */
-static mbr_record *reclaim_and_grow(need *need)
+static uint32_t reclaim_and_grow(need *need)
 {
     mbr_arena *arena = need->arena;
     mbr_context_reap(arena->context, true);
@@ -100,8 +100,8 @@ static mbr_record *reclaim_and_grow(need *need)
     mbr_caches_collect_locked(arena);
     uint64_t idle_bytes = arena->idle_bytes;
     mbr_lock_drop(&arena->lock);
-    mbr_record *block = refill(need);
-    if (block != NULL) {
+    uint32_t block = refill(need);
+    if (block != 0) {
         mbr_slabs_shed(arena, UINT64_MAX);
         return block;
     }
@@ -110,57 +110,62 @@ static mbr_record *reclaim_and_grow(need *need)
     mbr_slabs_shed(arena, idle_bytes > bytes ? idle_bytes - bytes : 0);
     mbr_backing_evict(arena->backing, bytes);
     block = grow_least(need);
-    if (block == NULL && may_reclaim(need) && press_others(need, bytes) != 0)
+    if (block == 0 && may_reclaim(need) && press_others(need, bytes) != 0)
         block = grow_least(need);
-    if (block == NULL && may_reclaim(need))
+    if (block == 0 && may_reclaim(need))
         block = refill(need); /* meanwhile another thread may have released one */
     return block;
 }
 
 /* The class may round up past what is left, where the request itself still fits. */
-static mbr_record *grow_exact(need *need)
+static uint32_t grow_exact(need *need)
 {
     uint64_t bytes;
     if (need->class_index == MBR_CLASS_OWN_SPAN ||
         !mbr_align_up(need->request->bytes, MBR_SPAN_ALIGN_MIN_BYTES, &bytes) ||
         bytes >= mbr_class_bytes(need->class_index))
-        return NULL;
+        return 0;
     return grow_own(need);
 }
 
-/* NULL: need->status says why. */
-static mbr_record *seek(need *need)
+/* 0: need->status says why. */
+static uint32_t seek(need *need)
 {
-    mbr_record *block = refill(need);
-    if (block == NULL)
+    uint32_t block = refill(need);
+    if (block == 0)
         block = reap_and_refill(need);
-    if (block != NULL)
+    if (block != 0)
         return block;
     if (need->class_index != MBR_CLASS_OWN_SPAN) {
         mbr_slab_plan plan = mbr_class_plan(need->class_index);
         block = grow(need, need->class_index, plan.span_bytes, plan.align_bytes);
-        if (block != NULL || MBR_STATUS_CLASS(need->status) != MBR_CLASS_EXHAUSTED ||
+        if (block != 0 || MBR_STATUS_CLASS(need->status) != MBR_CLASS_EXHAUSTED ||
             need->status == MBR_OUT_OF_HOST_MEMORY)
             return block;
     }
     block = grow_least(need);
-    if (block == NULL && may_reclaim(need))
+    if (block == 0 && may_reclaim(need))
         block = reclaim_and_grow(need);
-    if (block == NULL && MBR_STATUS_CLASS(need->status) == MBR_CLASS_EXHAUSTED)
+    if (block == 0 && MBR_STATUS_CLASS(need->status) == MBR_CLASS_EXHAUSTED)
         block = grow_exact(need);
     return block;
 }
 
+static mbr_record *record_of(const need *need, uint32_t block)
+{
+    return mbr_table_record(need->arena->table, block);
+}
+
 /* A block whose record has generations left. */
-static mbr_record *take_block(need *need)
+static uint32_t take_block(need *need)
 {
     for (;;) {
-        mbr_record *block = NULL;
+        uint32_t block = 0;
         if (need->cache != NULL && need->class_index != MBR_CLASS_OWN_SPAN)
             block = mbr_cache_pop(need->cache, need->class_index);
-        if (block == NULL)
+        if (block == 0)
             block = seek(need);
-        if (block == NULL || !mbr_word_is_worn(mbr_record_word(block)))
+        if (block == 0 || !mbr_word_is_worn(mbr_record_word(record_of(need, block))))
             return block;
         mbr_lock_take(&need->arena->lock);
         mbr_slabs_wear_locked(need->arena, block);
@@ -255,68 +260,92 @@ static const mbr_memo *find_payer(need *need, mbr_memo *own)
     return need->status == MBR_OK ? memo : NULL;
 }
 
-/* What an allocation is published with. */
+/* What one call has made of a block so far. */
+typedef struct block {
+    uint32_t index;
+    mbr_record *record;
+    const mbr_slab *slab;
+    uint64_t before; /* the record's word */
+} block;
+
+static inline block block_at(const mbr_alloc_table *table, uint32_t index)
+{
+    mbr_chunk *chunk = mbr_table_chunk(table, index);
+    mbr_record *record = &chunk->records[index & (MBR_CHUNK_RECORDS - 1)];
+    return (block){index, record, mbr_chunk_slab(table, chunk, index),
+        atomic_load_explicit(&record->word, memory_order_relaxed)};
+}
+
+static inline uint64_t bytes_of(const block *block)
+{
+    return atomic_load_explicit(&block->slab->block_bytes, memory_order_relaxed);
+}
+
+/* What the caller asked to have published. */
 typedef struct wish {
     uint64_t bytes, stream_id, tag;
 } wish;
 
-/* Nothing can fail any more. `before` is the block's word. */
-static inline void publish(const mbr_alloc_table *table, const wish *wish, mbr_record *block,
-    uint64_t before, uint64_t payer_bits, uint32_t content, mbr_alloc_result *result)
+/* Nothing can fail any more. `bits` are the payer's, and slack or noted. */
+static inline void publish(
+    const block *block, uint64_t bits, uint32_t content, mbr_alloc_result *result)
 {
-    const mbr_slab *slab = mbr_record_slab(block);
-    uint32_t index = mbr_record_index(block);
-    uint64_t usable_bytes = atomic_load_explicit(&slab->usable_bytes, memory_order_relaxed);
-    uint64_t bits = payer_bits;
-    if ((wish->stream_id | wish->tag) != 0) {
-        mbr_note *note = mbr_table_note(table, index);
-        atomic_store_explicit(&note->stream_id, wish->stream_id, memory_order_relaxed);
-        atomic_store_explicit(&note->tag, wish->tag, memory_order_relaxed);
-        bits |= MBR_WORD_NOTED;
-    }
-    atomic_store_explicit(
-        &block->slack_bytes, (uint32_t)(usable_bytes - wish->bytes), memory_order_relaxed);
     result->content = content;
-    result->address = mbr_record_address(block);
-    result->usable_bytes = usable_bytes;
-    result->charged_bytes = atomic_load_explicit(&slab->block_bytes, memory_order_relaxed);
-    result->allocation.value =
-        mbr_word_handle(mbr_record_begin(block, before, bits, content), index);
+    result->address = mbr_block_address(block->slab, block->index);
+    result->usable_bytes = atomic_load_explicit(&block->slab->usable_bytes, memory_order_relaxed);
+    result->charged_bytes = bytes_of(block);
+    result->allocation.value = mbr_word_handle(
+        mbr_record_begin(block->record, block->before, bits, content), block->index);
+}
+
+/* Of the record's word: slack, or that it is in the note. In line, and calls nothing. */
+static inline uint64_t note_bits(const mbr_alloc_table *table, const block *block, const wish *wish)
+{
+    uint64_t slack_bytes =
+        atomic_load_explicit(&block->slab->usable_bytes, memory_order_relaxed) - wish->bytes;
+    if (__builtin_expect(
+            (wish->stream_id | wish->tag) == 0 && slack_bytes <= MBR_WORD_SLACK_MAX_BYTES, 1))
+        return slack_bytes << MBR_WORD_SLACK_SHIFT;
+    mbr_note *note = mbr_table_note(table, block->index);
+    atomic_store_explicit(&note->stream_id, wish->stream_id, memory_order_relaxed);
+    atomic_store_explicit(&note->tag, wish->tag, memory_order_relaxed);
+    atomic_store_explicit(&note->slack_bytes, slack_bytes, memory_order_relaxed);
+    return MBR_WORD_NOTED;
 }
 
 static mbr_status alloc_block(need *need, mbr_alloc_result *result)
 {
+    const mbr_arena_request *request = need->request;
     mbr_memo own;
     const mbr_memo *memo = find_payer(need, &own);
     if (memo == NULL)
         return need->status;
-    mbr_record *block = take_block(need);
-    if (block == NULL) {
+    uint32_t index = take_block(need);
+    if (index == 0) {
         report_refusal(need);
         return need->status;
     }
-    const mbr_slab *slab = mbr_record_slab(block);
-    uint64_t bytes = atomic_load_explicit(&slab->block_bytes, memory_order_relaxed);
-    uint64_t before = mbr_record_word(block);
-    uint32_t content = mbr_word_content(before);
+    const block block = block_at(need->arena->table, index);
+    const wish wish = {request->bytes, request->stream_id, request->tag};
+    uint64_t bytes = bytes_of(&block);
+    uint32_t content = mbr_word_content(block.before);
     if (!charge(need, memo, bytes)) {
         report_refusal(need);
         goto put_block;
     }
-    if ((need->request->flags & MBR_ALLOC_ZEROED) != 0 && content != MBR_CONTENT_ZERO) {
-        need->status = zero(need, mbr_record_address(block),
-            atomic_load_explicit(&slab->usable_bytes, memory_order_relaxed));
+    if ((request->flags & MBR_ALLOC_ZEROED) != 0 && content != MBR_CONTENT_ZERO) {
+        need->status = zero(need, mbr_block_address(block.slab, index),
+            atomic_load_explicit(&block.slab->usable_bytes, memory_order_relaxed));
         if (need->status != MBR_OK)
             goto refund;
         content = MBR_CONTENT_ZERO;
     }
-    const wish wish = {need->request->bytes, need->request->stream_id, need->request->tag};
-    publish(need->arena->table, &wish, block, before, memo->bits, content, result);
+    publish(&block, memo->bits | note_bits(need->arena->table, &block, &wish), content, result);
     return MBR_OK;
 refund:
     mbr_payer_refund(need->arena, need->cache, memo->bits, bytes);
 put_block:
-    mbr_cache_put(need->arena, need->cache, block);
+    mbr_cache_put(need->arena, need->cache, index);
     return need->status;
 }
 
@@ -356,18 +385,18 @@ static inline bool alloc_fast(const mbr_arena *arena, const mbr_holder *holder, 
     if (memo == NULL || (memo->bits & MBR_WORD_EXACT) != 0)
         return false;
     uint32_t class_index = mbr_class_of(wish->bytes);
-    mbr_record *block = mbr_cache_pop(cache, class_index);
-    if (block == NULL)
+    uint32_t index = mbr_cache_pop(cache, class_index);
+    if (index == 0)
         return false;
-    uint64_t before = atomic_load_explicit(&block->word, memory_order_relaxed);
-    if (mbr_word_is_worn(before)) {
-        mbr_cache_push(cache, class_index, block);
+    const block block = block_at(arena->table, index);
+    if (__builtin_expect(mbr_word_is_worn(block.before), 0)) {
+        mbr_cache_push(cache, class_index, index);
         return false;
     }
     if (memo->tally != NULL)
-        mbr_tally_add(&memo->tally->allocated_bytes,
-            atomic_load_explicit(&mbr_record_slab(block)->block_bytes, memory_order_relaxed));
-    publish(arena->table, wish, block, before, memo->bits, mbr_word_content(before), result);
+        mbr_tally_add(&memo->tally->allocated_bytes, bytes_of(&block));
+    publish(&block, memo->bits | note_bits(arena->table, &block, wish),
+        mbr_word_content(block.before), result);
     return true;
 }
 
@@ -375,7 +404,7 @@ bool mbr_arena_try_alloc(const mbr_arena *arena, const mbr_holder *holder, uint6
     uint64_t bytes, mbr_alloc_result *result)
 {
     const wish wish = {bytes, 0, 0};
-    return __builtin_expect(alloc_fast(arena, holder, holder_id, &wish, result), 1);
+    return alloc_fast(arena, holder, holder_id, &wish, result);
 }
 
 mbr_status mbr_arena_alloc(

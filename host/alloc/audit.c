@@ -32,14 +32,15 @@ static mbr_status sum_slab_locked(const mbr_arena *arena, const mbr_slab *slab, 
     uint32_t first = atomic_load_explicit(&slab->first_index, memory_order_relaxed);
     uint64_t bytes = atomic_load_explicit(&slab->block_bytes, memory_order_relaxed);
     uint32_t here = 0;
+    EQUAL("a slab's address", atomic_load_explicit(&slab->address, memory_order_relaxed),
+        slab->span.address);
     for (uint32_t i = 0; i < slab->carved_count; i++) {
         const mbr_record *record = mbr_table_record(arena->table, first + i);
         uint64_t word = mbr_record_word(record);
         uint32_t state = mbr_word_state(word);
         bool is_out = state != 0 && state != MBR_ALLOCATION_RELEASED;
         here += is_here(slab, i);
-        EQUAL("a record's slab", mbr_record_slab(record) == slab, 1);
-        EQUAL("a record's address", mbr_record_address(record), slab->span.address + i * bytes);
+        EQUAL("a record's slab", mbr_table_slab(arena->table, first + i) == slab, 1);
         EQUAL("blocks that are here and out", is_here(slab, i) && is_out, 0);
         sums->count[state]++;
         sums->bytes[state] += bytes;

@@ -17,7 +17,7 @@ static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static bool key_exists;
 
-_Thread_local mbr_thread_slot mbr_thread_slots[MBR_THREAD_ARENA_COUNT];
+MBR_THREAD_HOT mbr_thread_slot mbr_thread_slots[MBR_THREAD_ARENA_COUNT];
 static _Thread_local mbr_cache *own_caches; /* threads_lock */
 static _Thread_local bool own_end_was_seen;
 
@@ -27,19 +27,19 @@ static uint32_t batch_of(const mbr_magazine *magazine)
     return magazine->limit_count > 1 ? magazine->limit_count / 2 : 1;
 }
 
-static mbr_record *take_entry(mbr_magazine *magazine, uint32_t index)
+static uint32_t take_entry(mbr_magazine *magazine, uint32_t index)
 {
-    if (atomic_load_explicit(&magazine->blocks[index], memory_order_relaxed) == NULL)
-        return NULL;
-    return atomic_exchange_explicit(&magazine->blocks[index], NULL, memory_order_acquire);
+    if (atomic_load_explicit(&magazine->blocks[index], memory_order_relaxed) == 0)
+        return 0;
+    return atomic_exchange_explicit(&magazine->blocks[index], 0, memory_order_acquire);
 }
 
 /* By anybody who has the lock. */
 static void empty_locked(mbr_arena *arena, mbr_magazine *magazine) MBR_REQUIRES(&arena->lock)
 {
     for (uint32_t i = 0; i < magazine->limit_count; i++) {
-        mbr_record *block = take_entry(magazine, i);
-        if (block != NULL)
+        uint32_t block = take_entry(magazine, i);
+        if (block != 0)
             mbr_slabs_put_locked(arena, block);
     }
 }
@@ -50,10 +50,10 @@ static void sink_locked(mbr_arena *arena, mbr_cache *cache, mbr_magazine *magazi
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < magazine->top_index; i++) {
-        mbr_record *block = atomic_load_explicit(&magazine->blocks[i], memory_order_relaxed);
-        if (block == NULL)
+        uint32_t block = atomic_load_explicit(&magazine->blocks[i], memory_order_relaxed);
+        if (block == 0)
             continue;
-        atomic_store_explicit(&magazine->blocks[i], NULL, memory_order_relaxed);
+        atomic_store_explicit(&magazine->blocks[i], 0, memory_order_relaxed);
         if (i < count)
             mbr_slabs_put_locked(arena, block);
         else
@@ -75,8 +75,8 @@ void mbr_caches_count_locked(mbr_arena *arena, uint64_t *counts)
     for (mbr_cache *cache = arena->caches; cache != NULL; cache = cache->next)
         for (uint32_t i = 0; i < MBR_CLASS_COUNT; i++)
             for (uint32_t j = 0; j < cache->magazines[i].limit_count; j++)
-                counts[i] += atomic_load_explicit(
-                                 &cache->magazines[i].blocks[j], memory_order_relaxed) != NULL;
+                counts[i] +=
+                    atomic_load_explicit(&cache->magazines[i].blocks[j], memory_order_relaxed) != 0;
 }
 
 /* By its thread, of a full magazine: who frees so many at a time takes them again. Without host
@@ -88,14 +88,14 @@ static void grow_magazine(mbr_arena *arena, mbr_cache *cache, uint32_t class_ind
     if (magazine->top_index != count || count >= most)
         return;
     uint32_t grown_count = (uint32_t)mbr_min(count * UINT64_C(2), most);
-    _Atomic(mbr_record *) *grown =
+    _Atomic uint32_t *grown =
         mbr_heap_allocate(&arena->heap, grown_count * sizeof(*magazine->blocks));
     if (grown == NULL)
         return;
     void *outgrown = magazine->block;
     mbr_lock_take(&arena->lock);
     for (uint32_t i = 0; i < grown_count; i++)
-        atomic_init(&grown[i], i < count ? magazine->blocks[i] : NULL);
+        atomic_init(&grown[i], i < count ? magazine->blocks[i] : 0);
     magazine->blocks = grown;
     magazine->block = grown;
     magazine->limit_count = grown_count;
@@ -131,7 +131,7 @@ static uint32_t room_of(const mbr_cache *cache, uint32_t class_index)
 }
 
 /* Into the magazine, which is empty: the lowest address on top. */
-static void keep(mbr_cache *cache, uint32_t class_index, mbr_record **blocks, uint32_t count)
+static void keep(mbr_cache *cache, uint32_t class_index, const uint32_t *blocks, uint32_t count)
 {
     if (count == 0)
         return;
@@ -143,43 +143,43 @@ static void keep(mbr_cache *cache, uint32_t class_index, mbr_record **blocks, ui
             &magazine->blocks[magazine->top_index++], blocks[count], memory_order_release);
 }
 
-mbr_record *mbr_cache_refill(mbr_arena *arena, mbr_cache *cache, uint32_t class_index)
+uint32_t mbr_cache_refill(mbr_arena *arena, mbr_cache *cache, uint32_t class_index)
 {
-    mbr_record *blocks[BATCH_MAX];
+    uint32_t blocks[BATCH_MAX];
     uint32_t wanted = room_of(cache, class_index) + 1;
     mbr_lock_take(&arena->lock);
     uint32_t count = mbr_slabs_take_locked(arena, class_index, blocks, wanted);
     mbr_lock_drop(&arena->lock);
     if (count == 0)
-        return NULL;
+        return 0;
     keep(cache, class_index, blocks + 1, count - 1);
     return blocks[0];
 }
 
-mbr_record *mbr_cache_grow(mbr_arena *arena, mbr_cache *cache, const mbr_slab_request *request,
+uint32_t mbr_cache_grow(mbr_arena *arena, mbr_cache *cache, const mbr_slab_request *request,
     mbr_status *status, mbr_error *error)
 {
-    mbr_record *blocks[BATCH_MAX];
+    uint32_t blocks[BATCH_MAX];
     uint32_t count, wanted = room_of(cache, request->class_index) + 1;
     *status = mbr_slabs_add(arena, request, blocks, wanted, &count, error);
     if (*status != MBR_OK)
-        return NULL;
+        return 0;
     keep(cache, request->class_index, blocks + 1, count - 1);
     return blocks[0];
 }
 
-void mbr_cache_put_slow(mbr_arena *arena, mbr_cache *cache, mbr_record *block)
+void mbr_cache_put_slow(mbr_arena *arena, mbr_cache *cache, uint32_t block)
 {
-    uint32_t class_index = mbr_record_slab(block)->class_index;
-    bool is_cached = cache != NULL && class_index != MBR_CLASS_OWN_SPAN, kept = false;
+    uint32_t class_index = mbr_table_slab(arena->table, block)->class_index;
+    bool is_cached = cache != NULL && class_index != MBR_CLASS_OWN_SPAN;
     if (is_cached)
         grow_magazine(arena, cache, class_index);
     mbr_lock_take(&arena->lock);
-    if (is_cached) {
+    if (is_cached)
         make_room_locked(arena, cache, class_index);
-        kept = mbr_cache_push(cache, class_index, block);
-    }
-    if (!kept)
+    if (is_cached && mbr_cache_has_room(cache, class_index))
+        mbr_cache_push(cache, class_index, block);
+    else
         mbr_slabs_put_locked(arena, block);
     mbr_slab *detached = mbr_slabs_detach_locked(arena, arena->keep_bytes);
     mbr_lock_drop(&arena->lock);
@@ -272,7 +272,7 @@ static mbr_cache *make_cache(mbr_arena *arena)
     cache->arena = arena;
     cache->block = block;
     cache->thread_list = &own_caches;
-    _Atomic(mbr_record *) *entries = cache->entries;
+    _Atomic uint32_t *entries = cache->entries;
     for (uint32_t i = 0; i < MBR_CLASS_COUNT; i++) {
         cache->magazines[i].blocks = entries;
         cache->magazines[i].limit_count = mbr_class_plan(i).magazine_blocks;

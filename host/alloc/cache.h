@@ -2,6 +2,7 @@
 #ifndef MEMBRANE_HOST_ALLOC_CACHE_H
 #define MEMBRANE_HOST_ALLOC_CACHE_H
 
+#include "abi/base/thread.h"
 #include "host/alloc/record.h"
 
 #define MBR_THREAD_ARENA_COUNT 16 /* arenas that a thread finds at once */
@@ -11,7 +12,7 @@ typedef struct mbr_thread_slot {
     mbr_cache *cache;
 } mbr_thread_slot;
 
-extern _Thread_local mbr_thread_slot mbr_thread_slots[MBR_THREAD_ARENA_COUNT];
+extern MBR_THREAD_HOT mbr_thread_slot mbr_thread_slots[MBR_THREAD_ARENA_COUNT];
 
 /* Makes the cache, or finds it again after a collision. NULL: no host memory, or the thread's end
  * would not be seen; the thread then works without one. */
@@ -30,18 +31,18 @@ static inline mbr_cache *mbr_cache_find(mbr_arena *arena)
     return __builtin_expect(cache != NULL, 1) ? cache : mbr_cache_open(arena);
 }
 
-/* A block of the class, or NULL. Others may have taken what is below the top. */
-static inline mbr_record *mbr_cache_pop(mbr_cache *cache, uint32_t class_index)
+/* A block of the class, or 0. Others may have taken what is below the top. */
+static inline uint32_t mbr_cache_pop(mbr_cache *cache, uint32_t class_index)
 {
     mbr_magazine *magazine = &cache->magazines[class_index];
     while (magazine->top_index != 0) {
-        mbr_record *block = atomic_exchange_explicit(
-            &magazine->blocks[--magazine->top_index], NULL, memory_order_acquire);
+        uint32_t block = atomic_exchange_explicit(
+            &magazine->blocks[--magazine->top_index], 0, memory_order_acquire);
         cache->large_bytes -= magazine->counted_bytes;
-        if (__builtin_expect(block != NULL, 1))
+        if (__builtin_expect(block != 0, 1))
             return block;
     }
-    return NULL;
+    return 0;
 }
 
 static inline bool mbr_cache_has_room(const mbr_cache *cache, uint32_t class_index)
@@ -51,35 +52,34 @@ static inline bool mbr_cache_has_room(const mbr_cache *cache, uint32_t class_ind
         cache->large_bytes + magazine->counted_bytes <= MBR_CACHE_LARGE_LIMIT_BYTES;
 }
 
-/* False: it is full. */
-static inline bool mbr_cache_push(mbr_cache *cache, uint32_t class_index, mbr_record *block)
+/* It has room. */
+static inline void mbr_cache_push(mbr_cache *cache, uint32_t class_index, uint32_t block)
 {
     mbr_magazine *magazine = &cache->magazines[class_index];
-    if (__builtin_expect(!mbr_cache_has_room(cache, class_index), 0))
-        return false;
     cache->large_bytes += magazine->counted_bytes;
     atomic_store_explicit(&magazine->blocks[magazine->top_index++], block, memory_order_release);
-    return true;
 }
 
-/* A block out of the slabs; more go to the magazine. `cache` may be NULL. NULL: there is none. */
-mbr_record *mbr_cache_refill(mbr_arena *arena, mbr_cache *cache, uint32_t class_index);
+/* A block out of the slabs; more go to the magazine. `cache` may be NULL. 0: there is none. */
+uint32_t mbr_cache_refill(mbr_arena *arena, mbr_cache *cache, uint32_t class_index);
 
 /* The same out of a new slab, for which the backing is asked. */
-mbr_record *mbr_cache_grow(mbr_arena *arena, mbr_cache *cache, const mbr_slab_request *request,
+uint32_t mbr_cache_grow(mbr_arena *arena, mbr_cache *cache, const mbr_slab_request *request,
     mbr_status *status, mbr_error *error);
 
 /* Takes a block back where the thread has no room for it: others go to the slabs to make some, or
  * it goes itself. */
-void mbr_cache_put_slow(mbr_arena *arena, mbr_cache *cache, mbr_record *block);
+void mbr_cache_put_slow(mbr_arena *arena, mbr_cache *cache, uint32_t block);
 
-static inline void mbr_cache_put(mbr_arena *arena, mbr_cache *cache, mbr_record *block)
+static inline void mbr_cache_put(mbr_arena *arena, mbr_cache *cache, uint32_t block)
 {
-    uint32_t class_index = mbr_record_slab(block)->class_index;
+    uint32_t class_index = mbr_table_slab(arena->table, block)->class_index;
     if (__builtin_expect(cache == NULL || class_index == MBR_CLASS_OWN_SPAN ||
-                !mbr_cache_push(cache, class_index, block),
+                !mbr_cache_has_room(cache, class_index),
             0))
         mbr_cache_put_slow(arena, cache, block);
+    else
+        mbr_cache_push(cache, class_index, block);
 }
 
 #endif

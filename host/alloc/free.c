@@ -6,18 +6,24 @@
 
 /* ---- Finding ------------------------------------------------------------------------------------
  */
-static inline mbr_record *find_handle(
-    const mbr_alloc_table *table, mbr_allocation_handle handle, uint64_t *word)
+static inline uint32_t index_of(mbr_allocation_handle handle)
 {
-    mbr_record *record =
-        mbr_table_record(table, (uint32_t)(handle.value & (MBR_ALLOCATION_LIMIT_COUNT - 1)));
-    if (__builtin_expect(record == NULL, 0))
-        return NULL;
-    *word = mbr_record_word(record);
-    return __builtin_expect(((*word ^ handle.value) & MBR_WORD_GENERATION) == 0, 1) ? record : NULL;
+    return (uint32_t)(handle.value & (MBR_ALLOCATION_LIMIT_COUNT - 1));
 }
 
-static inline mbr_record *find(const mbr_alloc_table *table, mbr_allocation_handle handle,
+/* 0: there is none. */
+static inline uint32_t find_handle(
+    const mbr_alloc_table *table, mbr_allocation_handle handle, uint64_t *word)
+{
+    const mbr_record *record = mbr_table_record(table, index_of(handle));
+    if (__builtin_expect(record == NULL, 0))
+        return 0;
+    *word = mbr_record_word(record);
+    bool same = ((*word ^ handle.value) & MBR_WORD_GENERATION) == 0;
+    return __builtin_expect(same, 1) ? index_of(handle) : 0;
+}
+
+static inline uint32_t find(const mbr_alloc_table *table, mbr_allocation_handle handle,
     uint64_t address, bool interior, uint64_t *word)
 {
     return handle.value != 0 ? find_handle(table, handle, word)
@@ -40,43 +46,50 @@ MBR_RARE static mbr_status refuse_unknown(
 
 /* ---- At once ------------------------------------------------------------------------------------
  */
-MBR_RARE static void release_slow(mbr_record *record, uint64_t word)
+/* True, as what comes next. */
+MBR_RARE static bool release_slow(const mbr_alloc_table *table, uint32_t block, uint64_t word)
 {
-    const mbr_slab *slab = mbr_record_slab(record);
+    const mbr_slab *slab = mbr_table_slab(table, block);
     mbr_arena *arena = slab->arena;
     mbr_cache *cache = mbr_cache_find(arena);
     mbr_payer_refund(
         arena, cache, word, atomic_load_explicit(&slab->block_bytes, memory_order_relaxed));
-    mbr_cache_put(arena, cache, record);
+    mbr_cache_put(arena, cache, block);
+    return true;
 }
 
-/* By tally, into a magazine that has room. In line, and calls nothing but the slow way. */
-static inline void release(mbr_record *record, uint64_t word)
+/* By tally, into a magazine that has room. In line, and calls nothing but, at its end, the slow
+ * way. */
+static inline bool release(
+    const mbr_alloc_table *table, const mbr_slab *slab, uint32_t block, uint64_t word)
 {
-    const mbr_slab *slab = mbr_record_slab(record);
+    uint32_t class_index = slab->class_index;
     mbr_cache *cache = mbr_cache_peek(slab->arena);
     mbr_tally *tally = cache != NULL ? mbr_payer_peek(cache, word) : NULL;
-    if (__builtin_expect(tally == NULL || slab->class_index == MBR_CLASS_OWN_SPAN ||
-                !mbr_cache_has_room(cache, slab->class_index),
-            0)) {
-        release_slow(record, word);
-        return;
-    }
+    if (__builtin_expect(tally == NULL || class_index == MBR_CLASS_OWN_SPAN ||
+                !mbr_cache_has_room(cache, class_index),
+            0))
+        return release_slow(table, block, word);
     mbr_tally_add(
         &tally->freed_bytes, atomic_load_explicit(&slab->block_bytes, memory_order_relaxed));
-    mbr_cache_push(cache, slab->class_index, record);
+    mbr_cache_push(cache, class_index, block);
+    return true;
 }
 
 bool mbr_alloc_try_free(mbr_alloc_table *table, mbr_allocation_handle allocation)
 {
-    uint64_t word;
-    mbr_record *record = find_handle(table, allocation, &word);
-    if (__builtin_expect(record == NULL || mbr_word_state(word) != MBR_ALLOCATION_LIVE ||
+    uint32_t block = index_of(allocation);
+    mbr_chunk *chunk = mbr_table_chunk(table, block);
+    if (__builtin_expect(chunk == NULL, 0))
+        return false;
+    mbr_record *record = &chunk->records[block & (MBR_CHUNK_RECORDS - 1)];
+    uint64_t word = mbr_record_word(record);
+    if (__builtin_expect(((word ^ allocation.value) & MBR_WORD_GENERATION) != 0 ||
+                mbr_word_state(word) != MBR_ALLOCATION_LIVE ||
                 !mbr_record_try_move(record, &word, MBR_ALLOCATION_RELEASED),
             0))
         return false;
-    release(record, word);
-    return true;
+    return release(table, mbr_chunk_slab(table, chunk, block), block, word);
 }
 
 /* ---- Through the queue --------------------------------------------------------------------------
@@ -94,14 +107,13 @@ static void uncount_queued(mbr_arena *arena, uint64_t bytes)
 }
 
 /* Still charged and never used again, until the end of the context is confirmed. */
-static void lose(mbr_record *record, uint64_t word)
+static void lose(mbr_arena *arena, uint32_t block, uint64_t word)
 {
-    const mbr_slab *slab = mbr_record_slab(record);
-    mbr_arena *arena = slab->arena;
+    const mbr_slab *slab = mbr_table_slab(arena->table, block);
     uint64_t bytes = atomic_load_explicit(&slab->block_bytes, memory_order_relaxed);
     atomic_fetch_add_explicit(&arena->lost_count, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&arena->lost_bytes, bytes, memory_order_relaxed);
-    mbr_record_move(record, &word, MBR_ALLOCATION_DEVICE_LOST);
+    mbr_record_move(mbr_table_record(arena->table, block), &word, MBR_ALLOCATION_DEVICE_LOST);
     uncount_queued(arena, bytes);
 }
 
@@ -109,19 +121,20 @@ static void lose(mbr_record *record, uint64_t word)
  * slabs that are being given. */
 static void settle(mbr_deferred *entry, mbr_settled how)
 {
-    mbr_record *record = ((mbr_waiting *)entry)->record;
+    mbr_arena *arena = ((mbr_waiting *)entry)->arena;
+    uint32_t block = ((mbr_waiting *)entry)->block;
+    mbr_record *record = mbr_table_record(arena->table, block);
     uint64_t word = mbr_record_word(record);
     if (how == MBR_SETTLED_LOST) {
-        lose(record, word);
+        lose(arena, block, word);
         return;
     }
-    const mbr_slab *slab = mbr_record_slab(record);
-    mbr_arena *arena = slab->arena;
+    const mbr_slab *slab = mbr_table_slab(arena->table, block);
     uint64_t bytes = atomic_load_explicit(&slab->block_bytes, memory_order_relaxed);
     mbr_record_move(record, &word, MBR_ALLOCATION_RELEASED);
     mbr_lock_take(&arena->lock);
     mbr_payer_refund_locked(arena, word, bytes);
-    mbr_slabs_put_locked(arena, record);
+    mbr_slabs_put_locked(arena, block);
     uncount_queued(arena, bytes);
     mbr_slab *detached = mbr_slabs_detach_locked(arena, arena->keep_bytes);
     mbr_lock_drop(&arena->lock);
@@ -130,15 +143,14 @@ static void settle(mbr_deferred *entry, mbr_settled how)
 
 _Static_assert(offsetof(mbr_waiting, deferred) == 0, "settle finds the entry around the deferred");
 
-__attribute__((noinline)) static mbr_status queue(mbr_record *record, uint64_t word,
-    const uint64_t *stream_ids, uint32_t stream_count, mbr_error *error)
+__attribute__((noinline)) static mbr_status queue(mbr_alloc_table *table, uint32_t block,
+    uint64_t word, const uint64_t *stream_ids, uint32_t stream_count, mbr_error *error)
 {
-    const mbr_slab *slab = mbr_record_slab(record);
+    const mbr_slab *slab = mbr_table_slab(table, block);
     mbr_arena *arena = slab->arena;
     uint64_t bytes = atomic_load_explicit(&slab->block_bytes, memory_order_relaxed);
-    mbr_waiting *waiting = mbr_table_waiting(arena->table, mbr_record_index(record));
-    waiting->record = record;
-    waiting->deferred = (mbr_deferred){.bytes = bytes, .settle = settle};
+    mbr_waiting *waiting = mbr_table_waiting(table, block);
+    *waiting = (mbr_waiting){{.bytes = bytes, .settle = settle}, arena, block};
     count_queued(arena, bytes); /* before: it may settle before defer returns */
     mbr_error own = {MBR_SIZED(mbr_error)};
     mbr_status status =
@@ -149,45 +161,44 @@ __attribute__((noinline)) static mbr_status queue(mbr_record *record, uint64_t w
         if (mbr_context_has_ended(arena->context))
             settle(&waiting->deferred, MBR_SETTLED_RELEASED);
         else
-            lose(record, word);
+            lose(arena, block, word);
         return MBR_OK;
     }
-    mbr_record_move(record, &word, MBR_ALLOCATION_LIVE);
+    mbr_record_move(mbr_table_record(table, block), &word, MBR_ALLOCATION_LIVE);
     uncount_queued(arena, bytes);
     mbr_error_copy(error, &own);
     return status;
 }
 
 /* The stream that it was allocated for; 0: none. */
-static uint64_t own_stream(const mbr_alloc_table *table, const mbr_record *record, uint64_t word)
+static uint64_t own_stream(const mbr_alloc_table *table, uint32_t block, uint64_t word)
 {
     if ((word & MBR_WORD_NOTED) == 0)
         return 0;
-    return atomic_load_explicit(
-        &mbr_table_note(table, mbr_record_index(record))->stream_id, memory_order_relaxed);
+    return atomic_load_explicit(&mbr_table_note(table, block)->stream_id, memory_order_relaxed);
 }
 
 mbr_status mbr_alloc_free(mbr_alloc_table *table, mbr_allocation_handle allocation,
     uint64_t address, bool now, const uint64_t *stream_ids, uint32_t stream_count, mbr_error *error)
 {
     uint64_t word = 0, own = 0;
-    mbr_record *record = find(table, allocation, address, false, &word);
-    if (__builtin_expect(record == NULL || mbr_word_state(word) != MBR_ALLOCATION_LIVE, 0))
+    uint32_t block = find(table, allocation, address, false, &word);
+    if (__builtin_expect(block == 0 || mbr_word_state(word) != MBR_ALLOCATION_LIVE, 0))
         return refuse_unknown(allocation, address, error);
     if (!now && stream_count == 0) {
-        own = own_stream(table, record, word);
+        own = own_stream(table, block, word);
         stream_ids = &own;
         stream_count = own != 0;
         now = own == 0; /* used by the host alone */
     }
     uint32_t next = now ? MBR_ALLOCATION_RELEASED : MBR_ALLOCATION_QUEUED;
-    if (!mbr_record_try_move(record, &word, next))
+    if (!mbr_record_try_move(mbr_table_record(table, block), &word, next))
         return refuse_unknown(allocation, address, error);
     if (now) {
-        release(record, word);
+        release(table, mbr_table_slab(table, block), block, word);
         return MBR_OK;
     }
-    mbr_status status = queue(record, word, stream_ids, stream_count, error);
+    mbr_status status = queue(table, block, word, stream_ids, stream_count, error);
     if (status == MBR_UNKNOWN_OBJECT && own != 0) /* nobody can wait for it any more */
         return mbr_fail(error, MBR_STALE,
             "the stream that the allocation was made for is detached; name the streams that may "
@@ -209,7 +220,7 @@ static uint64_t confirm_slab_locked(mbr_arena *arena, mbr_slab *slab) MBR_REQUIR
             continue;
         mbr_record_move(record, &word, MBR_ALLOCATION_RELEASED);
         mbr_payer_refund_locked(arena, word, bytes);
-        mbr_slabs_put_locked(arena, record);
+        mbr_slabs_put_locked(arena, first + i);
         atomic_fetch_sub_explicit(&arena->lost_count, 1, memory_order_relaxed);
         atomic_fetch_sub_explicit(&arena->lost_bytes, bytes, memory_order_relaxed);
         released_bytes += bytes;
@@ -238,8 +249,7 @@ static mbr_status refuse_view(
     if (handle.value == 0)
         return mbr_fail(error, MBR_UNKNOWN_OBJECT, "no allocation holds the address 0x%llx",
             (unsigned long long)address);
-    const mbr_record *record =
-        mbr_table_record(table, (uint32_t)(handle.value & (MBR_ALLOCATION_LIMIT_COUNT - 1)));
+    const mbr_record *record = mbr_table_record(table, index_of(handle));
     uint64_t generation = handle.value & MBR_WORD_GENERATION;
     if (record == NULL || generation == 0 ||
         (mbr_record_word(record) & MBR_WORD_GENERATION) < generation)
@@ -249,24 +259,23 @@ static mbr_status refuse_view(
         (unsigned long long)handle.value);
 }
 
-static void describe(const mbr_alloc_table *table, const mbr_record *record, uint64_t word,
-    mbr_allocation_figures *figures)
+static void describe(
+    const mbr_alloc_table *table, uint32_t block, uint64_t word, mbr_allocation_figures *figures)
 {
-    const mbr_slab *slab = mbr_record_slab(record);
+    const mbr_slab *slab = mbr_table_slab(table, block);
     uint64_t usable = atomic_load_explicit(&slab->usable_bytes, memory_order_relaxed);
     uint64_t asked = atomic_load_explicit(&slab->asked_bytes, memory_order_relaxed);
-    uint32_t index = mbr_record_index(record);
+    const mbr_note *note = (word & MBR_WORD_NOTED) != 0 ? mbr_table_note(table, block) : NULL;
+    uint64_t slack = note != NULL ? atomic_load_explicit(&note->slack_bytes, memory_order_relaxed)
+                                  : mbr_word_slack_bytes(word);
     /* A span of its own is the one kind of slab without a reciprocal. */
     bool own = atomic_load_explicit(&slab->reciprocal, memory_order_relaxed) == 0;
     figures->state = mbr_word_state(word);
-    figures->address = mbr_record_address(record);
-    figures->bytes =
-        own ? asked : usable - atomic_load_explicit(&record->slack_bytes, memory_order_relaxed);
+    figures->address = mbr_block_address(slab, block);
+    figures->bytes = own ? asked : usable - slack;
     figures->charged_bytes = atomic_load_explicit(&slab->block_bytes, memory_order_relaxed);
-    figures->tag = (word & MBR_WORD_NOTED) != 0
-        ? atomic_load_explicit(&mbr_table_note(table, index)->tag, memory_order_relaxed)
-        : 0;
-    figures->allocation.value = mbr_word_handle(word, index);
+    figures->tag = note != NULL ? atomic_load_explicit(&note->tag, memory_order_relaxed) : 0;
+    figures->allocation.value = mbr_word_handle(word, block);
 }
 
 /* No lock: what was read is right if the word is still the same afterwards. */
@@ -275,12 +284,13 @@ mbr_status mbr_alloc_table_read(mbr_alloc_table *table, mbr_allocation_handle al
 {
     for (;;) {
         uint64_t word = 0;
-        mbr_record *record = find(table, allocation, address, true, &word);
+        uint32_t block = find(table, allocation, address, true, &word);
         uint32_t state = mbr_word_state(word);
-        if (record == NULL || state == 0 || state == MBR_ALLOCATION_RELEASED)
+        if (block == 0 || state == 0 || state == MBR_ALLOCATION_RELEASED)
             return refuse_view(table, allocation, address, error);
-        describe(table, record, word, figures);
+        describe(table, block, word, figures);
         atomic_thread_fence(memory_order_acquire);
+        const mbr_record *record = mbr_table_record(table, block);
         if (atomic_load_explicit(&record->word, memory_order_relaxed) == word)
             return MBR_OK;
     }

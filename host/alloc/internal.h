@@ -5,6 +5,10 @@
  * it finds is valid while the record's word, generation and state in one, is the one that it read:
  * a block changes its place, slab or owner only between two lives.
  *
+ * Whoever names a block names it by its record's index, in handles, magazines and lists: from that
+ * its slab is found without the record, which may be in no cache where millions live. So the loads
+ * of both, and all that follows from the slab, need not wait for each other.
+ *
  *     a block is in exactly one place:  its slab's bits | a thread's magazine | out
  *     out   = live + queued + lost
  *     bin.out_count = blocks in magazines + out
@@ -33,38 +37,38 @@ typedef struct mbr_slab mbr_slab;
 typedef struct mbr_cache mbr_cache;
 
 /* ---- Records ------------------------------------------------------------------------------------
- * Half a cache line: what the hot path of an allocation reads and writes. */
+ * Eight to a cache line. */
 typedef struct mbr_record {
-    _Atomic uint64_t word;    /* record.h */
-    _Atomic uint64_t address; /* of the block; fixed while the slab lives, like the next two */
-    _Atomic(mbr_slab *) slab;
-    _Atomic uint32_t index;       /* in the table */
-    _Atomic uint32_t slack_bytes; /* of the block, not asked for; not of a span of its own */
+    _Atomic uint64_t word; /* record.h */
 } mbr_record;
 
-/* Written only where the request has a stream or a tag. */
+/* Written only where the word has no room for it. */
 typedef struct mbr_note {
     _Atomic uint64_t stream_id;
     _Atomic uint64_t tag;
+    _Atomic uint64_t slack_bytes; /* of the block, not asked for; not of a span of its own */
 } mbr_note;
 
 /* A place in the release queue; touched only by frees that wait. */
 typedef struct mbr_waiting {
     mbr_deferred deferred;
-    mbr_record *record;
+    mbr_arena *arena;
+    uint32_t block;
 } mbr_waiting;
 
 #define MBR_INDEX_BITS 26
 #define MBR_CHUNK_BITS 13
 #define MBR_CHUNK_COUNT (1u << (MBR_INDEX_BITS - MBR_CHUNK_BITS))
 #define MBR_CHUNK_RECORDS (1u << MBR_CHUNK_BITS)
-#define MBR_RUN_ORDERS (MBR_CHUNK_BITS + 1) /* a run of records has 2^order of them */
+#define MBR_RUN_ORDERS (MBR_CHUNK_BITS + 1) /* a slab's run of records has 2^order of them */
 
 _Static_assert(MBR_ALLOCATION_LIMIT_COUNT == UINT64_C(1) << MBR_INDEX_BITS, "handles hold indexes");
 _Static_assert(MBR_SLAB_BLOCK_LIMIT_COUNT <= MBR_CHUNK_RECORDS, "a slab's records are one run");
 
+/* Its runs have one order, so that an index gives the run. */
 typedef struct mbr_chunk {
     alignas(MBR_LINE_BYTES) mbr_record records[MBR_CHUNK_RECORDS];
+    _Atomic(mbr_slab *) slabs[MBR_CHUNK_RECORDS]; /* by run; fixed while the slab lives */
     mbr_note notes[MBR_CHUNK_RECORDS];
     mbr_waiting waiting[MBR_CHUNK_RECORDS];
     void *block; /* what is to be released */
@@ -73,13 +77,15 @@ typedef struct mbr_chunk {
 struct mbr_alloc_table {
     mbr_heap heap;
     mbr_lock lock;
-    uint32_t next_index; /* lock; never given to a run. 0 names nothing */
+    uint32_t chunk_count; /* lock; the first is never made: index 0 names nothing */
     uint32_t
-        runs[MBR_RUN_ORDERS]; /* lock; free runs of each order, linked through the notes' tags */
-    mbr_slab *spare_slabs;    /* lock */
-    void *slab_blocks;        /* lock; what slabs were cut from, linked through the first word */
+        cut[MBR_RUN_ORDERS]; /* lock; of each order, the next run that was never given; 0: none */
+    uint32_t runs[MBR_RUN_ORDERS]; /* lock; free runs, linked through the notes' tags */
+    mbr_slab *spare_slabs;         /* lock */
+    void *slab_blocks; /* lock; what slabs were cut from, linked through the first word */
     _Atomic(mbr_chunk *) chunks[MBR_CHUNK_COUNT];
-    mbr_map map; /* changed under lock */
+    _Atomic uint8_t orders[MBR_CHUNK_COUNT]; /* of chunks that are there */
+    mbr_map map;                             /* changed under lock */
 };
 
 /* ---- Slabs --------------------------------------------------------------------------------------
@@ -90,7 +96,7 @@ struct mbr_slab {
     _Atomic uint64_t usable_bytes; /* of a block */
     _Atomic uint64_t reciprocal;   /* of block_bytes, to divide by it */
     _Atomic uint64_t asked_bytes;  /* of the one block of a span of its own */
-    _Atomic uint32_t first_index;  /* of the records */
+    _Atomic uint32_t first_index;  /* of the records, in the blocks' order */
     _Atomic uint32_t block_count;
     mbr_arena *arena;
     uint32_t class_index; /* or MBR_CLASS_OWN_SPAN */
@@ -138,9 +144,9 @@ typedef struct mbr_tally_page {
 /* ---- Threads' caches ----------------------------------------------------------------------------
  * A magazine is a stack of blocks. Its thread pushes and pops without a lock; whoever holds the
  * arena's lock may empty it at any moment, so a pop is an exchange. Entries at or above top_index
- * are empty; those below may have been taken. */
+ * are 0; those below may have been taken. */
 typedef struct mbr_magazine {
-    _Atomic(mbr_record *) *blocks;
+    _Atomic uint32_t *blocks;
     uint32_t top_index; /* its thread's */
     uint32_t limit_count;
     uint64_t counted_bytes; /* of a block of a large class; 0: small ones are not counted */
@@ -170,7 +176,7 @@ struct mbr_cache {
     mbr_cache *next, *prev;                              /* of the arena; its lock */
     mbr_cache *thread_next, *thread_prev, **thread_list; /* of the thread; the threads' lock */
     void *block;                                         /* what is to be released */
-    _Atomic(mbr_record *) entries[];                     /* of magazines that did not grow */
+    _Atomic uint32_t entries[];                          /* of magazines that did not grow */
 };
 
 /* ---- Arenas -------------------------------------------------------------------------------------
@@ -218,17 +224,45 @@ struct mbr_arena {
 
 /* ---- table.c ------------------------------------------------------------------------------------
  */
+static inline mbr_chunk *mbr_table_chunk(const mbr_alloc_table *table, uint32_t index)
+{
+    return atomic_load_explicit(
+        &table->chunks[index >> MBR_CHUNK_BITS & (MBR_CHUNK_COUNT - 1)], memory_order_acquire);
+}
+
 /* Any index; NULL where no record was made yet. */
 static inline mbr_record *mbr_table_record(const mbr_alloc_table *table, uint32_t index)
 {
-    mbr_chunk *chunk = atomic_load_explicit(
-        &table->chunks[index >> MBR_CHUNK_BITS & (MBR_CHUNK_COUNT - 1)], memory_order_acquire);
+    mbr_chunk *chunk = mbr_table_chunk(table, index);
     return chunk == NULL ? NULL : &chunk->records[index & (MBR_CHUNK_RECORDS - 1)];
 }
 
+/* Of a record in this chunk; NULL where it never stood for a block. */
+static inline mbr_slab *mbr_chunk_slab(
+    const mbr_alloc_table *table, const mbr_chunk *chunk, uint32_t index)
+{
+    uint8_t order = atomic_load_explicit(
+        &table->orders[index >> MBR_CHUNK_BITS & (MBR_CHUNK_COUNT - 1)], memory_order_relaxed);
+    return atomic_load_explicit(
+        &chunk->slabs[(index & (MBR_CHUNK_RECORDS - 1)) >> order], memory_order_relaxed);
+}
+
+/* Of a record that was made. */
+static inline mbr_slab *mbr_table_slab(const mbr_alloc_table *table, uint32_t index)
+{
+    return mbr_chunk_slab(table, mbr_table_chunk(table, index), index);
+}
+
 /* The record's own note and place in the queue. */
-mbr_note *mbr_table_note(const mbr_alloc_table *table, uint32_t index);
-mbr_waiting *mbr_table_waiting(const mbr_alloc_table *table, uint32_t index);
+static inline mbr_note *mbr_table_note(const mbr_alloc_table *table, uint32_t index)
+{
+    return &mbr_table_chunk(table, index)->notes[index & (MBR_CHUNK_RECORDS - 1)];
+}
+
+static inline mbr_waiting *mbr_table_waiting(const mbr_alloc_table *table, uint32_t index)
+{
+    return &mbr_table_chunk(table, index)->waiting[index & (MBR_CHUNK_RECORDS - 1)];
+}
 
 /* A slab with a run of records for block_count blocks at span's addresses, entered in the map; its
  * other fields are zero. MBR_OUT_OF_HOST_MEMORY, MBR_OUT_OF_DESCRIPTORS (records),
@@ -238,18 +272,18 @@ mbr_status mbr_table_make_slab(mbr_alloc_table *table, const mbr_span *span, uin
 /* Nobody can find it by its addresses any more. The slab's memory is used for another one. */
 void mbr_table_end_slab(mbr_alloc_table *table, mbr_slab *slab);
 
-/* The record that holds address, and its word; NULL if there is none that is or was live. */
-mbr_record *mbr_table_find_address(
+/* The block that holds address, and its record's word; 0 if there is none that is or was live. */
+uint32_t mbr_table_find_address(
     const mbr_alloc_table *table, uint64_t address, bool interior, uint64_t *word);
 
 /* ---- slab.c: bits, bins and idle slabs; `locked` is the arena's lock ---------------------------
  */
 /* Up to `count` blocks of a class; returns how many. */
-uint32_t mbr_slabs_take_locked(mbr_arena *arena, uint32_t class_index, mbr_record **blocks,
+uint32_t mbr_slabs_take_locked(mbr_arena *arena, uint32_t class_index, uint32_t *blocks,
     uint32_t count) MBR_REQUIRES(&arena->lock);
-void mbr_slabs_put_locked(mbr_arena *arena, mbr_record *block) MBR_REQUIRES(&arena->lock);
+void mbr_slabs_put_locked(mbr_arena *arena, uint32_t block) MBR_REQUIRES(&arena->lock);
 /* The block's record is out of generations: it counts as here, but is never taken. */
-void mbr_slabs_wear_locked(mbr_arena *arena, mbr_record *block) MBR_REQUIRES(&arena->lock);
+void mbr_slabs_wear_locked(mbr_arena *arena, uint32_t block) MBR_REQUIRES(&arena->lock);
 
 /* Idle slabs above keep_bytes leave the arena, in a list through idle_next; not NULL: the caller
  * gives them with mbr_slabs_give once it has dropped the lock. */
@@ -270,7 +304,7 @@ typedef struct mbr_slab_request {
     mbr_refusal *refusal;
 } mbr_slab_request;
 
-mbr_status mbr_slabs_add(mbr_arena *arena, const mbr_slab_request *request, mbr_record **blocks,
+mbr_status mbr_slabs_add(mbr_arena *arena, const mbr_slab_request *request, uint32_t *blocks,
     uint32_t capacity, uint32_t *count, mbr_error *error);
 
 /* ---- cache.c ------------------------------------------------------------------------------------

@@ -20,10 +20,14 @@ static bool is_idle(const mbr_slab *slab)
     return slab->here_count + slab->worn_count == slab->carved_count;
 }
 
-static mbr_record *record_of(const mbr_slab *slab, uint32_t block)
+static uint32_t first_block(const mbr_slab *slab)
 {
-    return mbr_table_record(
-        slab->arena->table, atomic_load_explicit(&slab->first_index, memory_order_relaxed) + block);
+    return atomic_load_explicit(&slab->first_index, memory_order_relaxed);
+}
+
+static mbr_record *first_record(const mbr_slab *slab)
+{
+    return mbr_table_record(slab->arena->table, first_block(slab));
 }
 
 /* Attaches the records of the next word of blocks. A record's line is touched first here, so a slab
@@ -33,22 +37,19 @@ static void carve(mbr_slab *slab)
     uint32_t begin = slab->carved_count;
     uint32_t count = atomic_load_explicit(&slab->block_count, memory_order_relaxed) - begin;
     count = count < BITS_OF_WORD ? count : BITS_OF_WORD;
-    uint64_t block_bytes = atomic_load_explicit(&slab->block_bytes, memory_order_relaxed);
-    uint32_t first = atomic_load_explicit(&slab->first_index, memory_order_relaxed);
-    mbr_record *records = record_of(slab, 0);
-    for (uint32_t block = begin; block < begin + count; block++)
-        mbr_record_attach(&records[block], slab, first + block,
-            slab->span.address + block * block_bytes, slab->span.content);
+    mbr_record *records = first_record(slab);
+    for (uint32_t nth = begin; nth < begin + count; nth++)
+        mbr_record_attach(&records[nth], slab->span.content);
     slab->bits[begin / BITS_OF_WORD] = UINT64_MAX >> (BITS_OF_WORD - count);
     slab->carved_count += count;
     slab->here_count += count;
     slab->first_word = begin / BITS_OF_WORD;
 }
 
-static uint32_t take_bits(mbr_slab *slab, mbr_record **blocks, uint32_t count)
+static uint32_t take_bits(mbr_slab *slab, uint32_t *blocks, uint32_t count)
 {
     uint32_t taken = 0;
-    mbr_record *records = record_of(slab, 0);
+    const mbr_record *records = first_record(slab);
     while (taken < count && has_blocks(slab)) {
         if (slab->here_count == 0)
             carve(slab);
@@ -58,9 +59,9 @@ static uint32_t take_bits(mbr_slab *slab, mbr_record **blocks, uint32_t count)
         slab->first_word = word;
         uint64_t bits = slab->bits[word];
         for (; bits != 0 && taken < count; bits &= bits - 1) {
-            mbr_record *record = &records[word * BITS_OF_WORD + (uint32_t)__builtin_ctzll(bits)];
-            __builtin_prefetch(record, 1);
-            blocks[taken++] = record;
+            uint32_t nth = word * BITS_OF_WORD + (uint32_t)__builtin_ctzll(bits);
+            __builtin_prefetch(&records[nth], 1);
+            blocks[taken++] = first_block(slab) + nth;
             slab->here_count--;
         }
         slab->bits[word] = bits;
@@ -68,10 +69,9 @@ static uint32_t take_bits(mbr_slab *slab, mbr_record **blocks, uint32_t count)
     return taken;
 }
 
-static void put_bit(mbr_slab *slab, const mbr_record *block)
+static void put_bit(mbr_slab *slab, uint32_t block)
 {
-    uint32_t bit =
-        mbr_record_index(block) - atomic_load_explicit(&slab->first_index, memory_order_relaxed);
+    uint32_t bit = block - first_block(slab);
     uint32_t word = bit / BITS_OF_WORD;
     uint64_t mask = UINT64_C(1) << (bit % BITS_OF_WORD);
     MBR_CHECK((slab->bits[word] & mask) == 0); /* a block that came back twice */
@@ -119,8 +119,8 @@ static void leave_idle_locked(mbr_arena *arena, mbr_slab *slab) MBR_REQUIRES(&ar
 }
 
 /* Takes from one slab that has blocks and files it where it belongs then. */
-static uint32_t take_from_locked(mbr_arena *arena, mbr_slab *slab, mbr_record **blocks,
-    uint32_t count) MBR_REQUIRES(&arena->lock)
+static uint32_t take_from_locked(mbr_arena *arena, mbr_slab *slab, uint32_t *blocks, uint32_t count)
+    MBR_REQUIRES(&arena->lock)
 {
     mbr_bin *bin = &arena->bins[slab->class_index];
     bool was_partial = !slab->idle;
@@ -138,7 +138,7 @@ static uint32_t take_from_locked(mbr_arena *arena, mbr_slab *slab, mbr_record **
 /* A slab that fills up is used again only when those that were partly used before it are full, so
  * that slabs that empty can become idle. */
 uint32_t mbr_slabs_take_locked(
-    mbr_arena *arena, uint32_t class_index, mbr_record **blocks, uint32_t count)
+    mbr_arena *arena, uint32_t class_index, uint32_t *blocks, uint32_t count)
 {
     mbr_bin *bin = &arena->bins[class_index];
     uint32_t taken = 0;
@@ -163,17 +163,17 @@ static void file_after_put_locked(mbr_arena *arena, mbr_slab *slab, bool was_par
     }
 }
 
-void mbr_slabs_put_locked(mbr_arena *arena, mbr_record *block)
+void mbr_slabs_put_locked(mbr_arena *arena, uint32_t block)
 {
-    mbr_slab *slab = mbr_record_slab(block);
+    mbr_slab *slab = mbr_table_slab(arena->table, block);
     bool was_partial = has_blocks(slab);
     put_bit(slab, block);
     file_after_put_locked(arena, slab, was_partial);
 }
 
-void mbr_slabs_wear_locked(mbr_arena *arena, mbr_record *block)
+void mbr_slabs_wear_locked(mbr_arena *arena, uint32_t block)
 {
-    mbr_slab *slab = mbr_record_slab(block);
+    mbr_slab *slab = mbr_table_slab(arena->table, block);
     bool was_partial = has_blocks(slab);
     slab->worn_count++;
     file_after_put_locked(arena, slab, was_partial);
@@ -271,7 +271,7 @@ static void shape(mbr_slab *slab, mbr_arena *arena, const mbr_slab_request *requ
     atomic_store_explicit(&slab->asked_bytes, request->asked_bytes, memory_order_relaxed);
 }
 
-static uint32_t publish_locked(mbr_arena *arena, mbr_slab *slab, mbr_record **blocks,
+static uint32_t publish_locked(mbr_arena *arena, mbr_slab *slab, uint32_t *blocks,
     uint32_t capacity) MBR_REQUIRES(&arena->lock)
 {
     arena->slab_bytes += slab->span.owned_bytes;
@@ -282,7 +282,7 @@ static uint32_t publish_locked(mbr_arena *arena, mbr_slab *slab, mbr_record **bl
     return taken;
 }
 
-mbr_status mbr_slabs_add(mbr_arena *arena, const mbr_slab_request *request, mbr_record **blocks,
+mbr_status mbr_slabs_add(mbr_arena *arena, const mbr_slab_request *request, uint32_t *blocks,
     uint32_t capacity, uint32_t *count, mbr_error *error)
 {
     *count = 0;

@@ -1,28 +1,14 @@
 /* Responsible for the memory of records and slabs, which is type-stable until the table's end, and
  * for finding a record by handle or address without a lock. Never moves a word and knows no arena.
  *
- * Records are given in runs of 2^order, cut from chunks; a run is used again for the same order
- * only. Orders are few, so what is spare is at most what each order needed at its peak. */
+ * Records are given in runs of 2^order, cut from chunks of that order; a run is used again for the
+ * same order only. Orders are few, so what is spare is at most what each order needed at its peak,
+ * and less than a chunk of each. */
 #include "host/alloc/record.h"
 
 #define SLABS_OF_BLOCK 32
 
 /* ---- Records */
-static mbr_chunk *chunk_of(const mbr_alloc_table *table, uint32_t index)
-{
-    return atomic_load_explicit(&table->chunks[index >> MBR_CHUNK_BITS], memory_order_acquire);
-}
-
-mbr_note *mbr_table_note(const mbr_alloc_table *table, uint32_t index)
-{
-    return &chunk_of(table, index)->notes[index & (MBR_CHUNK_RECORDS - 1)];
-}
-
-mbr_waiting *mbr_table_waiting(const mbr_alloc_table *table, uint32_t index)
-{
-    return &chunk_of(table, index)->waiting[index & (MBR_CHUNK_RECORDS - 1)];
-}
-
 /* A spare run's first note names the next one. */
 static void push_run_locked(mbr_alloc_table *table, uint32_t first, uint32_t order)
     MBR_REQUIRES(&table->lock)
@@ -32,44 +18,35 @@ static void push_run_locked(mbr_alloc_table *table, uint32_t first, uint32_t ord
     table->runs[order] = first;
 }
 
-static bool make_chunk_locked(mbr_alloc_table *table, uint32_t chunk_index)
-    MBR_REQUIRES(&table->lock)
+static bool make_chunk_locked(mbr_alloc_table *table, uint32_t order) MBR_REQUIRES(&table->lock)
 {
-    if (chunk_of(table, chunk_index << MBR_CHUNK_BITS) != NULL)
-        return true;
     void *block;
     mbr_chunk *chunk = mbr_line_allocate(&table->heap, sizeof(*chunk), &block);
     if (chunk == NULL)
         return false;
     chunk->block = block;
-    atomic_store_explicit(&table->chunks[chunk_index], chunk, memory_order_release);
+    uint32_t number = table->chunk_count++;
+    atomic_store_explicit(&table->orders[number], (uint8_t)order, memory_order_relaxed);
+    atomic_store_explicit(&table->chunks[number], chunk, memory_order_release);
+    table->cut[order] = number << MBR_CHUNK_BITS;
     return true;
 }
 
-/* Cuts a run at the next index that is a multiple of its size; what is skipped becomes spare runs.
- * 0: none. */
+/* 0: none. */
 static uint32_t cut_run_locked(mbr_alloc_table *table, uint32_t order, mbr_status *status)
     MBR_REQUIRES(&table->lock)
 {
-    uint64_t size = UINT64_C(1) << order;
-    uint64_t first = table->next_index;
-    mbr_align_up(first, size, &first);
-    *status = MBR_OUT_OF_DESCRIPTORS;
-    if (first + size > MBR_ALLOCATION_LIMIT_COUNT)
-        return 0;
-    *status = MBR_OUT_OF_HOST_MEMORY;
-    if (!make_chunk_locked(table, table->next_index >> MBR_CHUNK_BITS) ||
-        !make_chunk_locked(table, (uint32_t)(first >> MBR_CHUNK_BITS)))
-        return 0;
-    while (table->next_index < first) {
-        uint32_t skipped = (uint32_t)__builtin_ctz(table->next_index);
-        uint32_t begin = table->next_index;
-        table->next_index += 1u << skipped;
-        push_run_locked(table, begin, skipped);
+    if (table->cut[order] == 0) {
+        bool full = table->chunk_count == MBR_CHUNK_COUNT;
+        *status = full ? MBR_OUT_OF_DESCRIPTORS : MBR_OUT_OF_HOST_MEMORY;
+        if (full || !make_chunk_locked(table, order))
+            return 0;
     }
-    table->next_index = (uint32_t)(first + size);
+    uint32_t first = table->cut[order];
+    uint32_t next = first + (1u << order);
+    table->cut[order] = next % MBR_CHUNK_RECORDS == 0 ? 0 : next;
     *status = MBR_OK;
-    return (uint32_t)first;
+    return first;
 }
 
 static uint32_t take_run_locked(mbr_alloc_table *table, uint32_t order, mbr_status *status)
@@ -119,9 +96,13 @@ static void put_slab_locked(mbr_alloc_table *table, mbr_slab *slab) MBR_REQUIRES
     table->spare_slabs = slab;
 }
 
-static void describe(mbr_slab *slab, const mbr_span *span, uint32_t first, uint32_t block_count)
+static void describe(const mbr_alloc_table *table, mbr_slab *slab, const mbr_span *span,
+    uint32_t first, uint32_t block_count)
 {
     slab->span = *span;
+    atomic_store_explicit(
+        &mbr_table_chunk(table, first)->slabs[(first & (MBR_CHUNK_RECORDS - 1)) >> slab->order],
+        slab, memory_order_relaxed);
     atomic_store_explicit(&slab->address, span->address, memory_order_relaxed);
     atomic_store_explicit(&slab->first_index, first, memory_order_relaxed);
     atomic_store_explicit(&slab->block_count, block_count, memory_order_relaxed);
@@ -156,7 +137,7 @@ mbr_status mbr_table_make_slab(mbr_alloc_table *table, const mbr_span *span, uin
         goto put_slab;
     }
     made->order = order;
-    describe(made, span, first, block_count);
+    describe(table, made, span, first, block_count);
     mbr_map_answer answer = mbr_map_insert(&table->map, span->address, span->bytes, made);
     if (answer != MBR_MAP_DONE) {
         status = explain_map(answer, span, error);
@@ -189,32 +170,31 @@ void mbr_table_end_slab(mbr_alloc_table *table, mbr_slab *slab)
 /* ---- Finding by address */
 /* Every value read here may be of any age; the caller's exchange of the word decides whether it
  * was right. What is checked after the word was read belongs to the word's life. */
-mbr_record *mbr_table_find_address(
+uint32_t mbr_table_find_address(
     const mbr_alloc_table *table, uint64_t address, bool interior, uint64_t *word)
 {
     const mbr_slab *slab = mbr_map_find(&table->map, address);
     if (slab == NULL)
-        return NULL;
+        return 0;
     uint64_t start = atomic_load_explicit(&slab->address, memory_order_relaxed);
     uint32_t count = atomic_load_explicit(&slab->block_count, memory_order_relaxed);
     if (address < start)
-        return NULL;
-    uint64_t block = count == 1
-        ? 0
-        : mbr_block_divide(
-              address - start, atomic_load_explicit(&slab->reciprocal, memory_order_relaxed));
-    if (block >= count)
-        return NULL;
-    uint32_t first = atomic_load_explicit(&slab->first_index, memory_order_relaxed);
-    mbr_record *record = mbr_table_record(table, first + (uint32_t)block);
+        return 0;
+    uint64_t nth = count == 1 ? 0
+                              : mbr_block_divide(address - start,
+                                    atomic_load_explicit(&slab->reciprocal, memory_order_relaxed));
+    if (nth >= count)
+        return 0;
+    uint32_t block = atomic_load_explicit(&slab->first_index, memory_order_relaxed) + (uint32_t)nth;
+    const mbr_record *record = mbr_table_record(table, block);
     if (record == NULL)
-        return NULL;
+        return 0;
     *word = mbr_record_word(record);
-    uint64_t offset = address - mbr_record_address(record);
+    if (mbr_table_slab(table, block) != slab)
+        return 0;
+    uint64_t offset = address - mbr_block_address(slab, block);
     uint64_t usable = atomic_load_explicit(&slab->usable_bytes, memory_order_relaxed);
-    if (mbr_record_slab(record) != slab || (interior ? offset >= usable : offset != 0))
-        return NULL;
-    return record;
+    return (interior ? offset < usable : offset == 0) ? block : 0;
 }
 
 /* ---- The table */
@@ -228,7 +208,7 @@ mbr_status mbr_alloc_table_create(const mbr_heap *heap, mbr_alloc_table **table,
         return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for the allocation table");
     made->heap = *heap;
     made->map.heap = &made->heap;
-    made->next_index = 1;
+    made->chunk_count = 1;
     mbr_lock_init(&made->lock, MBR_RANK_TABLE);
     *table = made;
     return MBR_OK;

@@ -87,13 +87,14 @@ mbr_allocation_handle door_wear(
     uint64_t word = mbr_record_word(record);
     uint64_t generation = MBR_WORD_GENERATION - lives * MBR_WORD_GENERATION_STEP;
     atomic_store(&record->word, (word & ~MBR_WORD_GENERATION) | generation);
-    return (mbr_allocation_handle){generation | mbr_record_index(record)};
+    return (mbr_allocation_handle){
+        generation | (allocation.value & (MBR_ALLOCATION_LIMIT_COUNT - 1))};
 }
 
 void door_corrupt(mbr_arena *arena, mbr_allocation_handle allocation, int figure, int by)
 {
-    mbr_record *record = record_of(arena->table, allocation);
-    mbr_slab *slab = mbr_record_slab(record);
+    mbr_slab *slab = mbr_table_slab(
+        arena->table, (uint32_t)(allocation.value & (MBR_ALLOCATION_LIMIT_COUNT - 1)));
     uint64_t step = (uint64_t)(int64_t)by;
     mbr_lock_take(&arena->lock);
     switch (figure) {
@@ -125,7 +126,7 @@ void door_corrupt(mbr_arena *arena, mbr_allocation_handle allocation, int figure
         slab->here_count += (uint32_t)by;
         break;
     default:
-        atomic_fetch_add(&record->address, step);
+        atomic_fetch_add(&slab->address, step);
     }
     mbr_lock_drop(&arena->lock);
 }
