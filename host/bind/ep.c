@@ -286,6 +286,43 @@ mbr_status mbr_ep_detach_stream(mbr_manager *manager, mbr_stream_handle stream, 
     return MBR_OK;
 }
 
+mbr_status mbr_ep_create_stream(
+    mbr_manager *manager, mbr_ep_handle ep, mbr_native *native, mbr_error *error)
+{
+    mbr_status status;
+    *native = (mbr_native){0};
+    mbr_ep_record *record = mbr_find_ep(manager, ep.value, &status, error);
+    return record == NULL ? status : mbr_context_create_stream(record->context, native, error);
+}
+
+mbr_status mbr_ep_destroy_stream(
+    mbr_manager *manager, mbr_ep_handle ep, mbr_native native, mbr_error *error)
+{
+    mbr_status status;
+    mbr_ep_record *record = mbr_find_ep(manager, ep.value, &status, error);
+    return record == NULL ? status : mbr_context_destroy_stream(record->context, native, error);
+}
+
+mbr_status mbr_ep_synchronize(
+    mbr_manager *manager, mbr_stream_handle stream, uint64_t deadline_ns, mbr_error *error)
+{
+    mbr_status status;
+    mbr_stream_record *record = mbr_find_stream(manager, stream.value, &status, error);
+    if (record == NULL)
+        return status;
+    return mbr_context_synchronize(record->ep->context, record->stream_id, deadline_ns, error);
+}
+
+mbr_status mbr_ep_fill(mbr_manager *manager, mbr_stream_handle stream, uint64_t address,
+    uint8_t value, uint64_t bytes, mbr_error *error)
+{
+    mbr_status status;
+    mbr_stream_record *record = mbr_find_stream(manager, stream.value, &status, error);
+    if (record == NULL || bytes == 0)
+        return status;
+    return mbr_context_fill(record->ep->context, record->stream_id, address, value, bytes, error);
+}
+
 mbr_status mbr_ep_copy(mbr_manager *manager, mbr_stream_handle stream, uint64_t to_address,
     uint64_t from_address, uint64_t bytes, mbr_error *error)
 {

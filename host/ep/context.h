@@ -200,6 +200,11 @@ mbr_status mbr_context_drain(mbr_context *context, uint64_t deadline_ns, mbr_err
 mbr_status mbr_context_synchronize(
     mbr_context *context, uint64_t stream_id, uint64_t deadline_ns, mbr_error *error);
 
+/* A native stream of the transfer table's own making, not attached; and back, once it is detached.
+ * MBR_UNSUPPORTED without that table. A lost device's stream stays as it is: MBR_DEVICE_LOST. */
+mbr_status mbr_context_create_stream(mbr_context *context, mbr_native *native, mbr_error *error);
+mbr_status mbr_context_destroy_stream(mbr_context *context, mbr_native native, mbr_error *error);
+
 /* Enqueued on a stream. MBR_UNSUPPORTED without a transfer table; MBR_UNKNOWN_OBJECT. */
 mbr_status mbr_context_fill(mbr_context *context, uint64_t stream_id, uint64_t address,
     uint8_t value, uint64_t bytes, mbr_error *error);

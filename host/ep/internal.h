@@ -283,6 +283,8 @@ mbr_status mbr_slot_signal(
 mbr_status mbr_slot_reached(mbr_context *context, uint64_t line_id, uint64_t *value);
 mbr_status mbr_slot_wait(
     mbr_context *context, uint64_t line_id, uint64_t value, uint64_t deadline_ns, mbr_error *error);
+mbr_status mbr_slot_stream_create(mbr_context *context, mbr_native *native, mbr_error *error);
+mbr_status mbr_slot_stream_destroy(mbr_context *context, mbr_native native, mbr_error *error);
 mbr_status mbr_slot_fill(mbr_context *context, mbr_native native, uint64_t address, uint8_t value,
     uint64_t bytes, mbr_error *error);
 mbr_status mbr_slot_copy(mbr_context *context, mbr_native native, uint64_t to_address,

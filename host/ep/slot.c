@@ -119,6 +119,34 @@ mbr_status mbr_slot_wait(
     return mbr_answer_take("order.wait", status, &said.error, error);
 }
 
+mbr_status mbr_slot_stream_create(mbr_context *context, mbr_native *native, mbr_error *error)
+{
+    *native = (mbr_native){0};
+    mbr_stream_create_request request = {MBR_SIZED(mbr_stream_create_request)};
+    mbr_stream_create_outcome outcome = {MBR_SIZED(mbr_stream_create_outcome)};
+    mbr_error said = {MBR_SIZED(mbr_error)};
+    mbr_lock_assert_none_held();
+    mbr_status status = CALL(context, transfer.stream_create, &request, &outcome, &said);
+    if (status == MBR_OK && outcome.stream.kind == MBR_NATIVE_STREAM_NONE) {
+        count_violation(context);
+        return mbr_fail(error, MBR_CONTRACT_BROKEN,
+            "EP %s: transfer.stream_create answered MBR_OK without a stream", context->name);
+    }
+    if (status == MBR_OK)
+        *native = outcome.stream;
+    return mbr_answer_take("transfer.stream_create", status, &said, error);
+}
+
+mbr_status mbr_slot_stream_destroy(mbr_context *context, mbr_native native, mbr_error *error)
+{
+    mbr_stream_destroy_request request = {MBR_SIZED(mbr_stream_destroy_request), .stream = native};
+    mbr_said said = nothing_said();
+    mbr_lock_assert_none_held();
+    mbr_status status =
+        CALL(context, transfer.stream_destroy, &request, &said.outcome, &said.error);
+    return judge(context, "transfer.stream_destroy", status, &said, error);
+}
+
 mbr_status mbr_slot_fill(mbr_context *context, mbr_native native, uint64_t address, uint8_t value,
     uint64_t bytes, mbr_error *error)
 {

@@ -235,21 +235,24 @@ mbr_status mbr_context_synchronize(
 
 /* ---- Transfer ------------------------------------------------------------------------------ */
 
-/* The native stream for a transfer, with the call counted as inside; or a refusal. */
+/* The native stream for a transfer (of stream_id 0: none), with the call counted as inside; or a
+ * refusal. */
 static mbr_status begin_transfer(
     mbr_context *context, uint64_t stream_id, mbr_native *native, mbr_error *error)
 {
     *native = (mbr_native){0};
     if (!context->has_transfer)
         return mbr_fail_argument(error, MBR_UNSUPPORTED, 0,
-            "EP %s has no transfer table: nothing can be filled or copied", context->name);
+            "EP %s has no transfer table: it makes no streams, fills nothing and copies nothing",
+            context->name);
     mbr_lock_take(&context->lock);
     mbr_status status = check_alive(context, error);
-    mbr_line *line = mbr_context_find_line_locked(context, stream_id);
-    if (status == MBR_OK && line == NULL)
+    mbr_line *line = stream_id == 0 ? NULL : mbr_context_find_line_locked(context, stream_id);
+    if (status == MBR_OK && stream_id != 0 && line == NULL)
         status = unknown(context, stream_id, error);
     if (status == MBR_OK) {
-        *native = line->native;
+        if (line != NULL)
+            *native = line->native;
         mbr_context_enter_locked(context);
     }
     mbr_lock_drop(&context->lock);
@@ -264,6 +267,23 @@ static mbr_status end_transfer(mbr_context *context, mbr_status status)
     mbr_context_leave_locked(context);
     mbr_lock_drop(&context->lock);
     return status;
+}
+
+mbr_status mbr_context_create_stream(mbr_context *context, mbr_native *native, mbr_error *error)
+{
+    mbr_status status = begin_transfer(context, 0, native, error);
+    if (status != MBR_OK)
+        return status;
+    return end_transfer(context, mbr_slot_stream_create(context, native, error));
+}
+
+mbr_status mbr_context_destroy_stream(mbr_context *context, mbr_native native, mbr_error *error)
+{
+    mbr_native none;
+    mbr_status status = begin_transfer(context, 0, &none, error);
+    if (status != MBR_OK)
+        return status;
+    return end_transfer(context, mbr_slot_stream_destroy(context, native, error));
 }
 
 mbr_status mbr_context_fill(mbr_context *context, uint64_t stream_id, uint64_t address,

@@ -56,6 +56,23 @@ MBR_API mbr_status mbr_ep_attach_stream(mbr_manager *manager, mbr_ep_handle ep, 
 MBR_API mbr_status mbr_ep_detach_stream(
     mbr_manager *manager, mbr_stream_handle stream, mbr_error *error);
 
+/* For clients that have no driver at hand: a native stream of the EP's own kind, made by its
+ * transfer table and attached to nothing yet; and its end, once it is detached (work under way goes
+ * on). MBR_UNSUPPORTED where the EP has no transfer. */
+MBR_API mbr_status mbr_ep_create_stream(
+    mbr_manager *manager, mbr_ep_handle ep, mbr_native *native, mbr_error *error);
+MBR_API mbr_status mbr_ep_destroy_stream(
+    mbr_manager *manager, mbr_ep_handle ep, mbr_native native, mbr_error *error);
+
+/* Waits until all work submitted to the stream so far is done, or the deadline. Never elided.
+ * MBR_BUSY: the stream is being captured. */
+MBR_API mbr_status mbr_ep_synchronize(
+    mbr_manager *manager, mbr_stream_handle stream, uint64_t deadline_ns, mbr_error *error);
+
+/* Enqueues a fill of every byte with `value`, as mbr_ep_copy does a copy. */
+MBR_API mbr_status mbr_ep_fill(mbr_manager *manager, mbr_stream_handle stream, uint64_t address,
+    uint8_t value, uint64_t bytes, mbr_error *error);
+
 /* Enqueues a copy on the stream, by the EP's transfer table; the ranges do not overlap. 0 bytes
  * only check the stream. MBR_UNSUPPORTED where the EP has no transfer. */
 MBR_API mbr_status mbr_ep_copy(mbr_manager *manager, mbr_stream_handle stream, uint64_t to_address,
