@@ -19,7 +19,7 @@ static bool keep_prefix(replay_tenant *tenant, replay_run *run)
         return true;
     /* Others read it on streams of their own: it is a prefix once its last write is done. */
     mbr_error error = {MBR_SIZED(mbr_error)};
-    if (mbr_cpu_synchronize(sim->world.cpu, sim->world.natives[run->contents.stream],
+    if (mbr_ep_synchronize(sim->world.manager, sim->world.streams[run->contents.stream],
             replay_drain_deadline_ns(), &error) != MBR_OK)
         return replay_fail(sim, "the writes of request %llu do not end: %s",
             (unsigned long long)run->index, error.text);
@@ -83,8 +83,8 @@ static bool start_run(replay_tenant *tenant, replay_run *run)
     run = &tenant->runs[tenant->run_count - 1];
     if (!replay_verify_shared(&tenant->touch, &run->contents) ||
         !replay_touch_new(&tenant->touch, &run->contents))
-        return replay_fail(sim, "the contents of request %llu cannot be written: out of memory",
-            (unsigned long long)run->index);
+        return replay_fail(sim, "the contents of request %llu cannot be written: %s",
+            (unsigned long long)run->index, replay_touch_reason(&tenant->touch));
     return keep_prefix(tenant, run);
 }
 

@@ -63,8 +63,8 @@ static bool grow(replay_tenant *tenant, replay_run *run)
     mbr_sequence_read(run->contents.sequence, &figures, NULL);
     run->capacity_tokens = figures.capacity_tokens;
     return replay_touch_new(&tenant->touch, &run->contents) ||
-        replay_fail(sim, "the contents of request %llu cannot be written: out of memory",
-            (unsigned long long)run->index);
+        replay_fail(sim, "the contents of request %llu cannot be written: %s",
+            (unsigned long long)run->index, replay_touch_reason(&tenant->touch));
 }
 
 static bool is_done(const replay_tenant *tenant, const replay_run *run)

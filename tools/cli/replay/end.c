@@ -46,8 +46,8 @@ static bool end_run(replay_tenant *tenant, replay_run *run)
     if (run->contents.sequence == NULL)
         return true;
     if (!replay_verify_all(&tenant->touch, &run->contents))
-        return replay_fail(sim, "the contents of request %llu cannot be checked: out of memory",
-            (unsigned long long)run->index);
+        return replay_fail(sim, "the contents of request %llu cannot be checked: %s",
+            (unsigned long long)run->index, replay_touch_reason(&tenant->touch));
     if (destroy(sim, run, &error) != MBR_OK)
         return replay_fail(
             sim, "request %llu cannot be ended: %s", (unsigned long long)run->index, error.text);

@@ -51,38 +51,120 @@ static uint8_t expected(const touch_job *job, uint64_t address)
     return (uint8_t)mix(mix(who ^ job->touch->seed) + offset + job->group);
 }
 
+static uint64_t first_granule(const touch_job *job)
+{
+    uint64_t granule = job->touch->granule_bytes;
+    return (job->address + granule - 1) / granule * granule;
+}
+
+static void judge(const touch_job *job, uint64_t address, uint8_t found)
+{
+    replay_touch *touch = job->touch;
+    if (found != expected(job, address) && atomic_fetch_add(&touch->wrong_count, 1) == 0)
+        atomic_store(&touch->first_wrong_address, address);
+}
+
+static void count(const touch_job *job, uint64_t granules)
+{
+    replay_touch *touch = job->touch;
+    atomic_fetch_add(job->write ? &touch->written_count : &touch->verified_count, granules);
+}
+
+/* ---- By the processor, on the stream's worker */
 static void run_job(void *context)
 {
     touch_job *job = context;
-    replay_touch *touch = job->touch;
-    uint64_t granule = touch->granule_bytes;
-    uint64_t first = (job->address + granule - 1) / granule * granule, count = 0;
-    for (uint64_t at = first; at < job->address + job->bytes; at += granule, count++) {
+    uint64_t granules = 0, end = job->address + job->bytes;
+    for (uint64_t at = first_granule(job); at < end; at += job->touch->granule_bytes, granules++) {
         uint8_t *byte = (uint8_t *)(uintptr_t)at;
-        if (job->write) {
+        if (job->write)
             *byte = expected(job, at);
-        } else if (*byte != expected(job, at)) {
-            if (atomic_fetch_add(&touch->wrong_count, 1) == 0)
-                atomic_store(&touch->first_wrong_address, at);
-        }
+        else
+            judge(job, at, *byte);
     }
-    atomic_fetch_add(job->write ? &touch->written_count : &touch->verified_count, count);
+    count(job, granules);
     free(job);
+}
+
+static bool submit_to_processor(replay_touch *touch, const touch_job *job, uint32_t stream)
+{
+    touch_job *kept = malloc(sizeof(*kept));
+    if (kept == NULL)
+        return false;
+    *kept = *job;
+    mbr_status status = mbr_cpu_host_function(
+        touch->world->cpu, touch->world->natives[stream], run_job, kept, &touch->error);
+    if (status != MBR_OK)
+        free(kept);
+    return status == MBR_OK;
+}
+
+/* ---- By the EP's fills and copies */
+static mbr_status fill_granules(const touch_job *job, mbr_stream_handle stream, uint64_t *granules)
+{
+    replay_touch *touch = job->touch;
+    uint64_t end = job->address + job->bytes;
+    mbr_status status = MBR_OK;
+    for (uint64_t at = first_granule(job); at < end && status == MBR_OK;
+         at += touch->granule_bytes, ++*granules)
+        status =
+            mbr_ep_fill(touch->world->manager, stream, at, expected(job, at), 1, &touch->error);
+    return status;
+}
+
+/* Copies one byte of each granule to `found`, and waits for them. */
+static mbr_status fetch_granules(const touch_job *job, mbr_stream_handle stream, uint8_t *found,
+    uint64_t *granules, bool *is_over)
+{
+    replay_touch *touch = job->touch;
+    uint64_t end = job->address + job->bytes;
+    mbr_status status = MBR_OK;
+    for (uint64_t at = first_granule(job); at < end && status == MBR_OK;
+         at += touch->granule_bytes, ++*granules)
+        status = mbr_ep_copy(touch->world->manager, stream, (uint64_t)(uintptr_t)&found[*granules],
+            at, 1, &touch->error);
+    /* Also after a failure: what is under way still writes to `found`. */
+    mbr_status waited = mbr_ep_synchronize(touch->world->manager, stream,
+        replay_drain_deadline_ns(), status == MBR_OK ? &touch->error : NULL);
+    *is_over = waited == MBR_OK;
+    return status == MBR_OK ? waited : status;
+}
+
+static bool submit_to_device(replay_touch *touch, const touch_job *job, uint32_t stream)
+{
+    mbr_stream_handle handle = touch->world->streams[stream];
+    uint64_t granules = 0;
+    if (job->write) {
+        mbr_status status = fill_granules(job, handle, &granules);
+        count(job, granules);
+        return status == MBR_OK;
+    }
+    uint8_t *found = calloc(job->bytes / touch->granule_bytes + 1, 1);
+    if (found == NULL)
+        return false;
+    bool is_over;
+    mbr_status status = fetch_granules(job, handle, found, &granules, &is_over);
+    for (uint64_t i = 0; i < granules && status == MBR_OK; i++)
+        judge(job, first_granule(job) + i * touch->granule_bytes, found[i]);
+    count(job, granules);
+    if (is_over) /* else nobody knows whether the device still writes there */
+        free(found);
+    return status == MBR_OK;
+}
+
+const char *replay_touch_reason(const replay_touch *touch)
+{
+    return touch->error.status != MBR_OK ? touch->error.text : "out of memory";
 }
 
 static bool submit(replay_touch *touch, replay_contents *contents, uint32_t group,
     const mbr_kv_strides *strides, uint64_t address, uint64_t bytes, bool write)
 {
-    touch_job *job = malloc(sizeof(*job));
-    if (job == NULL)
-        return false;
-    *job = (touch_job){touch, contents->request, contents->tag, address, bytes, strides->address,
+    touch_job job = {touch, contents->request, contents->tag, address, bytes, strides->address,
         group, write, *strides};
-    mbr_status status = mbr_cpu_host_function(
-        touch->world->cpu, touch->world->natives[contents->stream], run_job, job, NULL);
-    if (status != MBR_OK)
-        free(job);
-    return status == MBR_OK;
+    touch->error = (mbr_error){MBR_SIZED(mbr_error)};
+    return touch->world->cpu != NULL ? submit_to_processor(touch, &job, contents->stream)
+                                     : submit_to_device(touch, &job, contents->stream);
 }
 
 /* The group whose reservation holds the address. */

@@ -1,5 +1,6 @@
 /* Contents: one byte in every granule that holds live tokens is written by its sequence, on its
- * stream, and read back before release. What a byte must be depends only on the tokens there, so
+ * stream, and read back before release: by the processor where the memory is the host's, else by
+ * the EP's fills and copies. What a byte must be depends only on the tokens there, so
  * that sharers of a prefix expect the same. */
 #ifndef MEMBRANE_TOOLS_CLI_REPLAY_TOUCH_H
 #define MEMBRANE_TOOLS_CLI_REPLAY_TOUCH_H
@@ -14,7 +15,7 @@ typedef struct replay_touch {
     uint64_t seed;
     _Atomic uint64_t written_count, verified_count, wrong_count;
     _Atomic uint64_t first_wrong_address;
-    _Atomic uint64_t jobs_failed;
+    mbr_error error; /* of the last call that failed; MBR_OK: memory of our own was exhausted */
 } replay_touch;
 
 /* What one sequence has touched so far: ranges of addresses in ascending order of their group. */
@@ -33,12 +34,13 @@ typedef struct replay_contents {
     replay_touched touched;
 } replay_contents;
 
-/* Writes what is new since the last call, after checking nothing. False: out of memory. */
+/* Writes what is new since the last call, after checking nothing. False: replay_touch_reason. */
 bool replay_touch_new(replay_touch *touch, replay_contents *contents);
 /* Queues the check of everything that the sequence holds, private and shared. */
 bool replay_verify_all(replay_touch *touch, replay_contents *contents);
 /* Queues the check of what came with a prefix. */
 bool replay_verify_shared(replay_touch *touch, replay_contents *contents);
+const char *replay_touch_reason(const replay_touch *touch);
 void replay_touched_finish(replay_touched *touched);
 
 #endif

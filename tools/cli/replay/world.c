@@ -54,8 +54,15 @@ static mbr_status open_budget(
     return mbr_manager_create_authority(world->manager, &request, &world->authority, error);
 }
 
-static mbr_status open_ep(replay_world *world, mbr_error *error)
+/* Host memory goes under a CPU EP, whose streams the processor works off; a device's own mechanism
+ * orders its streams itself. */
+static mbr_status create_ep(replay_world *world, mbr_error *error)
 {
+    if (world->mechanism_figures.domain != MBR_DOMAIN_HOST) {
+        mbr_ep_request request = {
+            MBR_SIZED(mbr_ep_request), .name = "device", .mechanism = world->mechanism};
+        return mbr_ep_create(world->manager, &request, &world->ep, error);
+    }
     mbr_cpu_options cpu = {MBR_SIZED(mbr_cpu_options)};
     mbr_status status = mbr_cpu_create(&cpu, &world->cpu, error);
     if (status != MBR_OK)
@@ -63,15 +70,21 @@ static mbr_status open_ep(replay_world *world, mbr_error *error)
     mbr_ep_request request = {MBR_SIZED(mbr_ep_request), .name = "cpu",
         .order = mbr_cpu_order(world->cpu), .transfer = mbr_cpu_transfer(world->cpu),
         .instance = mbr_cpu_instance(world->cpu)};
-    status = mbr_ep_create(world->manager, &request, &world->ep, error);
+    return mbr_ep_create(world->manager, &request, &world->ep, error);
+}
+
+static mbr_status open_ep(replay_world *world, mbr_error *error)
+{
+    mbr_status status = create_ep(world, error);
     for (uint32_t i = 0; i < MBR_REPLAY_STREAM_COUNT && status == MBR_OK; i++) {
-        status = mbr_cpu_stream_create(world->cpu, &world->natives[i], error);
+        mbr_native *native = &world->natives[i];
+        status = mbr_ep_create_stream(world->manager, world->ep, native, error);
         if (status != MBR_OK)
             break;
-        status = mbr_ep_attach_stream(
-            world->manager, world->ep, world->natives[i], &world->streams[i], error);
+        status =
+            mbr_ep_attach_stream(world->manager, world->ep, *native, &world->streams[i], error);
         if (status != MBR_OK)
-            mbr_cpu_stream_destroy(world->cpu, world->natives[i], NULL);
+            mbr_ep_destroy_stream(world->manager, world->ep, *native, NULL);
         else
             world->stream_count++;
     }
@@ -203,7 +216,7 @@ mbr_status replay_world_close(replay_world *world, mbr_error *error)
         CLOSE(mbr_manager_unbind(world->manager, world->binding, error));
     for (uint32_t i = 0; i < world->stream_count; i++) {
         CLOSE(mbr_ep_detach_stream(world->manager, world->streams[i], error));
-        CLOSE(mbr_cpu_stream_destroy(world->cpu, world->natives[i], error));
+        CLOSE(mbr_ep_destroy_stream(world->manager, world->ep, world->natives[i], error));
     }
     if (world->ep.value != 0)
         CLOSE(mbr_ep_destroy(world->manager, world->ep, replay_drain_deadline_ns(), error));

@@ -1,4 +1,4 @@
-/* Everything that a replay stands on: manager, plugin, authority, CPU EP with streams, binding; and
+/* Everything that a replay stands on: manager, plugin, authority, EP with streams, binding; and
  * for each tenant a seat: holders, KV cache, admission. Opened in order, closed in reverse. */
 #ifndef MEMBRANE_TOOLS_CLI_REPLAY_WORLD_H
 #define MEMBRANE_TOOLS_CLI_REPLAY_WORLD_H
@@ -18,7 +18,7 @@ typedef struct replay_world {
     mbr_plugin_handle plugin;
     mbr_mechanism_handle mechanism;
     mbr_authority_handle authority;
-    mbr_cpu *cpu;
+    mbr_cpu *cpu; /* of host memory alone */
     mbr_ep_handle ep;
     mbr_native natives[MBR_REPLAY_STREAM_COUNT];
     mbr_stream_handle streams[MBR_REPLAY_STREAM_COUNT];
