@@ -374,7 +374,7 @@ static mbr_status begin_retirement_locked(mbr_context *context, mbr_graph *graph
 mbr_status mbr_context_retire_graph(mbr_context *context, mbr_graph *graph,
     const uint64_t *stream_ids, uint32_t stream_count, mbr_error *error)
 {
-    bool lost;
+    bool lost = false;
     mbr_lock_take(&context->lock);
     mbr_status status = begin_retirement_locked(context, graph, &lost, error);
     mbr_lock_drop(&context->lock);
