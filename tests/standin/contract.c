@@ -1,0 +1,335 @@
+/* The contract table's program: runs each row, writes what the driver answered, and compares it
+ * with what is expected. Rows that lose their context or end their process have a process of their
+ * own. Needs the C library alone; calls no driver function itself. */
+#include "tests/standin/contract.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LINE_MAX_BYTES 1000
+#define ROW_LIMIT_MS 60000
+
+static const struct row *const tables[] = {contract_device_rows, contract_context_rows,
+    contract_handle_rows, contract_map_rows, contract_access_rows, contract_lost_rows,
+    contract_stream_rows, contract_capture_rows, contract_graph_rows, contract_plain_rows};
+#define TABLE_COUNT (sizeof tables / sizeof *tables)
+
+static const char *library = MBR_CUDA_LIBRARY;
+
+/* ---- What a row says ---- */
+
+static char said[LINE_MAX_BYTES];
+static jmp_buf row_end;
+
+void say(const char *word)
+{
+    size_t used = strlen(said);
+    snprintf(said + used, sizeof said - used, "%s%s", used ? ", " : "", word);
+}
+
+const char *status_name(mbr_cuda_result code)
+{
+    static char number[32];
+#define NAME_OF(ours, theirs, value)                                                               \
+    if (code == (value) && strncmp(#theirs, "CUDA_", 5) == 0)                                      \
+        return (value) == 0 ? "OK" : &#theirs[strlen("CUDA_ERROR_")];
+    MBR_CUDA_CONSTANTS(NAME_OF)
+    STANDIN_CONSTANTS(NAME_OF)
+#undef NAME_OF
+    snprintf(number, sizeof number, "code %u", code);
+    return number;
+}
+
+mbr_cuda_result see(mbr_cuda_result code)
+{
+    say(status_name(code));
+    return code;
+}
+
+void say_if(bool condition, const char *yes, const char *no)
+{
+    say(condition ? yes : no);
+}
+
+void need(mbr_cuda_result code, const char *call, int line)
+{
+    if (code == MBR_CUDA_SUCCESS)
+        return;
+    char text[200];
+    snprintf(text, sizeof text, "stopped by %s at line %d: %s", call, line, status_name(code));
+    say(text);
+    if (world.flag)
+        let_go();
+    longjmp(row_end, 1);
+}
+
+/* ---- One process with some rows ---- */
+
+static const struct row *row_at(size_t index)
+{
+    for (size_t table = 0; table < TABLE_COUNT; table++)
+        for (const struct row *row = tables[table]; row->name; row++)
+            if (index-- == 0)
+                return row;
+    return NULL;
+}
+
+/* Runs one step of a row up to its end, or to what it needed and did not get. */
+static bool run_to_end(void (*step)(void))
+{
+    said[0] = '\0';
+    if (setjmp(row_end) != 0)
+        return false;
+    step();
+    return true;
+}
+
+/* Runs rows from `index` on: one alone, or shared ones up to the next that must be alone. Writes a
+ * line each, so that the parent knows how far it came. */
+static int run_rows(size_t index)
+{
+    contract_open(library);
+    const struct row *row = row_at(index);
+    const enum row_kind kind = row->kind;
+    bool goes_on = kind == ROW_BARE || run_to_end(contract_world_init);
+    if (!goes_on)
+        printf("%s\n", said);
+    while (goes_on) {
+        run_to_end(row->run);
+        printf("%s\n", said);
+        fflush(stdout);
+        row = row_at(++index);
+        goes_on = kind == ROW_SHARED && row && row->kind == ROW_SHARED &&
+            cu.context_synchronize() == MBR_CUDA_SUCCESS;
+    }
+    /* Not exit: what a library does at the end of a process is not what a row is about. */
+    fflush(stdout);
+    _exit(0);
+}
+
+/* ---- The process that starts them ---- */
+
+struct outcome {
+    char line[LINE_MAX_BYTES];
+    bool is_run;
+    bool is_right;
+};
+
+/* Reads one line within the limit; false at the end of the child's output, or when it hangs. */
+static bool read_line(int pipe_end, char *line, bool *hangs)
+{
+    size_t used = 0;
+    for (;;) {
+        struct pollfd wait = {pipe_end, POLLIN, 0};
+        if (poll(&wait, 1, ROW_LIMIT_MS) <= 0) {
+            *hangs = true;
+            return false;
+        }
+        char next;
+        if (read(pipe_end, &next, 1) != 1)
+            return false;
+        line[used] = '\0';
+        if (next == '\n')
+            return true;
+        if (used < LINE_MAX_BYTES - 1)
+            line[used++] = next;
+        line[used] = '\0';
+    }
+}
+
+static pid_t start_child(size_t index, int *pipe_end)
+{
+    int ends[2];
+    if (pipe(ends) != 0)
+        return -1;
+    pid_t child = fork();
+    if (child == 0) {
+        char number[32];
+        snprintf(number, sizeof number, "%zu", index);
+        dup2(ends[1], STDOUT_FILENO);
+        close(ends[0]);
+        close(ends[1]);
+        execl("/proc/self/exe", "contract", "--library", library, "--from", number, NULL);
+        _exit(127);
+    }
+    close(ends[1]);
+    *pipe_end = ends[0];
+    return child;
+}
+
+/* How a child ended that did not finish its row. */
+static void describe_end(int status, bool hangs, char *line)
+{
+    if (hangs)
+        snprintf(line, LINE_MAX_BYTES, "no answer within %d s", ROW_LIMIT_MS / 1000);
+    else if (WIFSIGNALED(status))
+        snprintf(line, LINE_MAX_BYTES, "ended by SIG%s", sigabbrev_np(WTERMSIG(status)));
+    else
+        snprintf(line, LINE_MAX_BYTES, "ended with status %d", WEXITSTATUS(status));
+}
+
+/* Rows that one child runs, from `index`; answers the index of the next. */
+static size_t run_child(size_t index, struct outcome *outcomes)
+{
+    int pipe_end = -1;
+    pid_t child = start_child(index, &pipe_end);
+    if (child < 0) {
+        perror("contract: fork");
+        exit(3);
+    }
+    size_t first = index;
+    bool hangs = false;
+    const enum row_kind kind = row_at(index)->kind;
+    while (row_at(index) && row_at(index)->kind == kind &&
+        read_line(pipe_end, outcomes[index].line, &hangs)) {
+        outcomes[index++].is_run = true;
+        if (kind != ROW_SHARED)
+            break;
+    }
+    if (hangs)
+        kill(child, SIGKILL);
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    close(pipe_end);
+    /* A child that ended early was in the row that has no line. */
+    bool is_inside =
+        index == first || (kind == ROW_SHARED && row_at(index) && row_at(index)->kind == kind);
+    if (is_inside && (index == first || hangs || status != 0)) {
+        describe_end(status, hangs, outcomes[index].line);
+        outcomes[index++].is_run = true;
+    }
+    return index;
+}
+
+static bool is_wanted(size_t index, const char *only)
+{
+    return !only || strncmp(row_at(index)->name, only, strlen(only)) == 0;
+}
+
+static void run_all(struct outcome *outcomes, const char *only)
+{
+    for (size_t index = 0; row_at(index);)
+        index = is_wanted(index, only) ? run_child(index, outcomes) : index + 1;
+}
+
+/* ---- What comes out ---- */
+
+static void write_json(FILE *file, const struct outcome *outcomes)
+{
+    fprintf(file, "{\n  \"library\": \"%s\",\n  \"rows\": [\n", library);
+    const char *comma = "";
+    for (size_t index = 0; row_at(index); index++) {
+        if (!outcomes[index].is_run)
+            continue;
+        fprintf(file, "%s    {\"row\": \"%s\", \"answer\": \"", comma, row_at(index)->name);
+        for (const char *c = outcomes[index].line; *c; c++)
+            fprintf(file, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
+        fprintf(file, "\", \"expected\": \"%s\", \"is_right\": %s}", row_at(index)->expected,
+            outcomes[index].is_right ? "true" : "false");
+        comma = ",\n";
+    }
+    fprintf(file, "\n  ]\n}\n");
+}
+
+static void write_transcript(FILE *file, const struct outcome *outcomes)
+{
+    for (size_t index = 0; row_at(index); index++)
+        if (outcomes[index].is_run)
+            fprintf(file, "%s -> %s\n", row_at(index)->name, outcomes[index].line);
+}
+
+static int write_file(
+    const char *path, const struct outcome *outcomes, void (*write)(FILE *, const struct outcome *))
+{
+    FILE *file = path ? fopen(path, "w") : NULL;
+    if (path && !file) {
+        fprintf(stderr, "contract: %s: %s\n", path, strerror(errno));
+        return 3;
+    }
+    if (file) {
+        write(file, outcomes);
+        if (fclose(file) != 0)
+            return 3;
+    }
+    return 0;
+}
+
+static bool is_as_expected(const struct row *row, const char *line, bool is_standin)
+{
+    const char *expected = row->expected;
+    if (row->kind == ROW_MISUSE && is_standin)
+        expected = "ended by SIGABRT";
+    return strcmp(line, expected) == 0;
+}
+
+static int judge(struct outcome *outcomes)
+{
+    contract_open(library);
+    bool is_standin = contract_is_standin();
+    size_t right = 0;
+    size_t wrong = 0;
+    for (size_t index = 0; row_at(index); index++) {
+        if (!outcomes[index].is_run)
+            continue;
+        const struct row *row = row_at(index);
+        outcomes[index].is_right = is_as_expected(row, outcomes[index].line, is_standin);
+        printf("%s -> %s\n", row->name, outcomes[index].line);
+        if (!outcomes[index].is_right)
+            printf("    expected: %s\n",
+                row->kind == ROW_MISUSE && is_standin ? "ended by SIGABRT" : row->expected);
+        *(outcomes[index].is_right ? &right : &wrong) += 1;
+    }
+    printf("%zu as expected, %zu not, on %s\n", right, wrong,
+        is_standin ? "the stand-in" : "a driver");
+    return wrong ? 1 : 0;
+}
+
+static const char usage[] =
+    "usage: contract [--library FILE] [--transcript FILE] [--json FILE] [--only PREFIX]\n"
+    "Runs the table of driver calls on FILE (" MBR_CUDA_LIBRARY ") and prints a line a row.\n"
+    "Status: 0 all as expected, 1 not, 2 usage, 3 the library does not serve.\n";
+
+int main(int count, char **arguments)
+{
+    const char *transcript = NULL;
+    const char *json = NULL;
+    const char *only = NULL;
+    const char *from = NULL;
+    for (int i = 1; i < count; i++) {
+        const char **place = strcmp(arguments[i], "--library") == 0 ? &library
+            : strcmp(arguments[i], "--transcript") == 0             ? &transcript
+            : strcmp(arguments[i], "--json") == 0                   ? &json
+            : strcmp(arguments[i], "--only") == 0                   ? &only
+            : strcmp(arguments[i], "--from") == 0                   ? &from
+                                                                    : NULL;
+        if (!place || i + 1 == count) {
+            fputs(usage, stderr);
+            return 2;
+        }
+        *place = arguments[++i];
+    }
+    if (from)
+        return run_rows(strtoul(from, NULL, 10));
+    size_t row_count = 0;
+    while (row_at(row_count))
+        row_count++;
+    struct outcome *outcomes = calloc(row_count, sizeof *outcomes);
+    if (!outcomes)
+        return 3;
+    run_all(outcomes, only);
+    int status = judge(outcomes);
+    if (write_file(transcript, outcomes, write_transcript) != 0 ||
+        write_file(json, outcomes, write_json) != 0)
+        status = 3;
+    free(outcomes);
+    return status;
+}

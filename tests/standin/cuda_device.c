@@ -1,0 +1,301 @@
+/* The CUDA front end: start, devices, contexts. Turns arguments and answers round; decides nothing.
+ */
+#include "tests/standin/cuda.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#define VERSION 12040
+#define ON_DEVICES SIM_NEEDS_START
+
+mbr_cuda_result cuInit(unsigned flags)
+{
+    return CUDA_CALL(cuInit, SIM_NEEDS_NOTHING, sim_start(flags));
+}
+
+static int version(int *told)
+{
+    if (!told)
+        return SIM_INVALID_VALUE;
+    *told = VERSION;
+    return SIM_OK;
+}
+
+mbr_cuda_result cuDriverGetVersion(int *told)
+{
+    return CUDA_CALL(cuDriverGetVersion, SIM_NEEDS_NOTHING, version(told));
+}
+
+static int count(int *told)
+{
+    if (!told)
+        return SIM_INVALID_VALUE;
+    *told = (int)sim.options.device_count;
+    return SIM_OK;
+}
+
+mbr_cuda_result cuDeviceGetCount(int *told)
+{
+    return CUDA_CALL(cuDeviceGetCount, ON_DEVICES, count(told));
+}
+
+/* What has a device and a place for the answer. */
+static int check(const void *answer, int device)
+{
+    return !sim_device(device) ? SIM_INVALID_DEVICE : answer ? SIM_OK : SIM_INVALID_VALUE;
+}
+
+static int get(mbr_cuda_device *device, int ordinal)
+{
+    int status = check(device, ordinal);
+    if (status == SIM_OK)
+        *device = ordinal;
+    return status;
+}
+
+mbr_cuda_result cuDeviceGet(mbr_cuda_device *device, int ordinal)
+{
+    return CUDA_CALL(cuDeviceGet, ON_DEVICES, get(device, ordinal));
+}
+
+/* ---- Attributes ---- */
+
+static int attribute_value(uint32_t attribute, int device)
+{
+    switch (attribute) {
+    case STANDIN_ATTRIBUTE_MAX_THREADS:
+        return 1024;
+    case STANDIN_ATTRIBUTE_WARP:
+        return 32;
+    case STANDIN_ATTRIBUTE_PROCESSORS:
+        return 1;
+    case STANDIN_ATTRIBUTE_PCI_BUS:
+        return device + 1;
+    case MBR_CUDA_CAPABILITY_MAJOR:
+        return 9;
+    case MBR_CUDA_HAS_UNIFIED_ADDRESSING:
+    case STANDIN_ATTRIBUTE_MAP_HOST:
+    case STANDIN_ATTRIBUTE_POOLS:
+        return 1;
+    case MBR_CUDA_HAS_VIRTUAL_MEMORY:
+        return !sim.options.has_no_virtual_memory;
+    case MBR_CUDA_HAS_MANAGED_MEMORY:
+    case MBR_CUDA_HAS_CONCURRENT_MANAGED_ACCESS:
+        return !sim.options.has_no_managed_memory;
+    case MBR_CUDA_HAS_POSIX_EXPORT:
+        return sim.options.can_export;
+    default:
+        return 0;
+    }
+}
+
+#define ATTRIBUTE_LAST 148
+
+static int attribute(int *value, uint32_t which, int device)
+{
+    int status = check(value, device);
+    if (status != SIM_OK)
+        return status;
+    if (which == 0 || which > ATTRIBUTE_LAST)
+        return SIM_INVALID_VALUE;
+    *value = attribute_value(which, device);
+    return SIM_OK;
+}
+
+mbr_cuda_result cuDeviceGetAttribute(int *value, uint32_t which, mbr_cuda_device device)
+{
+    return CUDA_CALL(cuDeviceGetAttribute, ON_DEVICES, attribute(value, which, device));
+}
+
+static int name(char *text, int room, int device)
+{
+    int status = check(text, device);
+    if (status == SIM_OK && room > 0)
+        snprintf(text, (size_t)room, "Membrane stand-in %d", device);
+    return status;
+}
+
+mbr_cuda_result cuDeviceGetName(char *text, int room, mbr_cuda_device device)
+{
+    return CUDA_CALL(cuDeviceGetName, ON_DEVICES, name(text, room, device));
+}
+
+static int uuid(struct mbr_cuda_uuid *told, int device)
+{
+    int status = check(told, device);
+    if (status != SIM_OK)
+        return status;
+    *told = (struct mbr_cuda_uuid){"stand-in-device"};
+    told->bytes[15] = (uint8_t)(device + 1);
+    return SIM_OK;
+}
+
+mbr_cuda_result cuDeviceGetUuid_v2(struct mbr_cuda_uuid *told, mbr_cuda_device device)
+{
+    return CUDA_CALL(cuDeviceGetUuid_v2, ON_DEVICES, uuid(told, device));
+}
+
+static int pci(char *text, int room, int device)
+{
+    int status = check(text, device);
+    if (status == SIM_OK && room > 0)
+        snprintf(text, (size_t)room, "0000:%02X:00.0", (unsigned)device + 1);
+    return status;
+}
+
+mbr_cuda_result cuDeviceGetPCIBusId(char *text, int room, mbr_cuda_device device)
+{
+    return CUDA_CALL(cuDeviceGetPCIBusId, ON_DEVICES, pci(text, room, device));
+}
+
+static int by_pci(mbr_cuda_device *device, const char *text)
+{
+    if (!device || !text)
+        return SIM_INVALID_VALUE;
+    for (uint32_t i = 0; i < sim.options.device_count; i++) {
+        char own[32];
+        pci(own, sizeof own, (int)i);
+        if (strcasecmp(own, text) != 0)
+            continue;
+        *device = (mbr_cuda_device)i;
+        return SIM_OK;
+    }
+    return SIM_INVALID_DEVICE;
+}
+
+mbr_cuda_result cuDeviceGetByPCIBusId(mbr_cuda_device *device, const char *text)
+{
+    return CUDA_CALL(cuDeviceGetByPCIBusId, ON_DEVICES, by_pci(device, text));
+}
+
+static int total(size_t *bytes, int device)
+{
+    int status = check(bytes, device);
+    if (status == SIM_OK)
+        *bytes = sim.options.capacity_bytes;
+    return status;
+}
+
+mbr_cuda_result cuDeviceTotalMem_v2(size_t *bytes, mbr_cuda_device device)
+{
+    return CUDA_CALL(cuDeviceTotalMem_v2, ON_DEVICES, total(bytes, device));
+}
+
+static int peer(int *can, int device, int other)
+{
+    int status = check(can, device);
+    if (status != SIM_OK || check(can, other) != SIM_OK)
+        return status != SIM_OK ? status : SIM_INVALID_DEVICE;
+    *can = device != other && !sim.options.has_no_peers;
+    return SIM_OK;
+}
+
+mbr_cuda_result cuDeviceCanAccessPeer(int *can, mbr_cuda_device device, mbr_cuda_device other)
+{
+    return CUDA_CALL(cuDeviceCanAccessPeer, ON_DEVICES, peer(can, device, other));
+}
+
+/* ---- Contexts ---- */
+
+static struct sim_context *context_of(mbr_cuda_context context)
+{
+    return (struct sim_context *)context;
+}
+
+static int retain(mbr_cuda_context *context, int device)
+{
+    return context ? sim_retain((struct sim_context **)context, device) : SIM_INVALID_VALUE;
+}
+
+mbr_cuda_result cuDevicePrimaryCtxRetain(mbr_cuda_context *context, mbr_cuda_device device)
+{
+    return CUDA_CALL(cuDevicePrimaryCtxRetain, ON_DEVICES, retain(context, device));
+}
+
+mbr_cuda_result cuDevicePrimaryCtxRelease_v2(mbr_cuda_device device)
+{
+    return CUDA_CALL(cuDevicePrimaryCtxRelease_v2, ON_DEVICES, sim_release(device));
+}
+
+mbr_cuda_result cuDevicePrimaryCtxReset_v2(mbr_cuda_device device)
+{
+    return CUDA_CALL(cuDevicePrimaryCtxReset_v2, ON_DEVICES, sim_reset(device));
+}
+
+static int primary_state(int device, unsigned *flags, int *is_active)
+{
+    int status = check(flags, device);
+    if (status != SIM_OK || !is_active)
+        return status != SIM_OK ? status : SIM_INVALID_VALUE;
+    *flags = 0;
+    *is_active = sim_device(device)->context.is_active;
+    return SIM_OK;
+}
+
+mbr_cuda_result cuDevicePrimaryCtxGetState(mbr_cuda_device device, unsigned *flags, int *is_active)
+{
+    return CUDA_CALL(
+        cuDevicePrimaryCtxGetState, ON_DEVICES, primary_state(device, flags, is_active));
+}
+
+static int current(mbr_cuda_context *context)
+{
+    if (!context)
+        return SIM_INVALID_VALUE;
+    *context = (mbr_cuda_context)sim_current();
+    return SIM_OK;
+}
+
+mbr_cuda_result cuCtxGetCurrent(mbr_cuda_context *context)
+{
+    return CUDA_CALL(cuCtxGetCurrent, ON_DEVICES, current(context));
+}
+
+mbr_cuda_result cuCtxSetCurrent(mbr_cuda_context context)
+{
+    return CUDA_CALL(cuCtxSetCurrent, ON_DEVICES, sim_set_current(context_of(context)));
+}
+
+mbr_cuda_result cuCtxPushCurrent_v2(mbr_cuda_context context)
+{
+    return CUDA_CALL(cuCtxPushCurrent_v2, ON_DEVICES, sim_push(context_of(context)));
+}
+
+mbr_cuda_result cuCtxPopCurrent_v2(mbr_cuda_context *context)
+{
+    return CUDA_CALL(cuCtxPopCurrent_v2, ON_DEVICES, sim_pop((struct sim_context **)context));
+}
+
+static int current_device(mbr_cuda_device *device)
+{
+    if (!device)
+        return SIM_INVALID_VALUE;
+    *device = (mbr_cuda_device)sim_current()->device;
+    return SIM_OK;
+}
+
+mbr_cuda_result cuCtxGetDevice(mbr_cuda_device *device)
+{
+    return CUDA_CALL(cuCtxGetDevice, ON_DEVICES | SIM_NEEDS_CONTEXT, current_device(device));
+}
+
+mbr_cuda_result cuCtxSynchronize(void)
+{
+    return CUDA_CALL(cuCtxSynchronize, SIM_NEEDS_LIVE_CONTEXT | SIM_IS_UNSAFE, sim_synchronize());
+}
+
+static int priorities(int *least, int *greatest)
+{
+    if (least)
+        *least = 0;
+    if (greatest)
+        *greatest = -5;
+    return SIM_OK;
+}
+
+mbr_cuda_result cuCtxGetStreamPriorityRange(int *least, int *greatest)
+{
+    return CUDA_CALL(
+        cuCtxGetStreamPriorityRange, SIM_NEEDS_LIVE_CONTEXT, priorities(least, greatest));
+}
