@@ -84,6 +84,7 @@ static void warm_up(void)
     NEED(launch_fill(word, 1, 1, world.stream));
     NEED(launch_verify(word, 1, 1, world.stream));
     NEED(launch_hammer(word, world.stream));
+    NEED(cu.stream_synchronize(world.stream));
     hold(world.stream);
     let_go();
     NEED(cu.stream_synchronize(world.stream));
@@ -183,7 +184,7 @@ static uint64_t device_address(volatile uint32_t *word)
 
 void hold(mbr_cuda_stream stream)
 {
-    *world.flag = 0;
+    __atomic_store_n(world.flag, 0, __ATOMIC_SEQ_CST);
     uint64_t flag = device_address(world.flag);
     void *arguments[] = {&flag};
     NEED(launch(world.spin, stream, arguments));

@@ -37,7 +37,7 @@ struct standin_options {
     uint64_t granule_min_bytes; /* STANDIN_GRANULE_MIN_BYTES, 2 MiB */
     uint64_t granule_recommended_bytes; /* STANDIN_GRANULE_RECOMMENDED_BYTES, the least */
     uint64_t address_bytes;             /* STANDIN_ADDRESS_BYTES, what all devices share; with each
-                                         * device's own view of them at most 2^40 */
+                                         * device's own view of them at most 2^39 */
     uint32_t mode;                      /* STANDIN_MODE=threaded|manual */
     uint32_t content;                   /* STANDIN_CONTENT=poison|zeros */
     uint32_t addresses;                 /* STANDIN_ADDRESSES=lowest|rising */
