@@ -1,7 +1,9 @@
-// Two processes with eight threads each at the limit's edge, watched from outside: over a
-// hundred times a second the ledger's page and the blocks of the memory that their plugins hold are
-// asked of the system. Faults of one granule are planted, and must be seen. MEMBRANE_SECONDS says
-// how long.
+// Two processes with eight threads each at the limit's edge, watched from outside: a thousand times
+// a second the ledger's page and the blocks of the memory that their plugins hold are asked of the
+// system, while the members run. Both under the ledger's lock: without it no lease changes, so what
+// a member owns at whatever instant meanwhile has to be within the lease that stands in the page.
+// Faults of one granule are planted, and must be seen. MEMBRANE_SECONDS says how long,
+// MEMBRANE_SAMPLES_A_SECOND how often at least.
 #include "tests/unit/governor/shared_edge.h"
 #include "tests/unit/governor/shared_world.h"
 
@@ -14,15 +16,30 @@ using namespace governor_test;
 namespace
 {
 
-constexpr long kSampleNs = 1000000;   // that they run between two looks
+constexpr long kSampleNs = 500000;    // from one look to the next
+constexpr int kNiceOfMembers = 10;    // a look takes some microseconds, and goes first
 constexpr uint64_t kBlock = 512;      // of st_blocks
 constexpr uint64_t kLongSeconds = 50; // a fault is seen long before
 
 struct Seen {
-    uint64_t samples = 0;
+    uint64_t samples = 0, first_ns = 0, last_ns = 0;
     uint64_t highest_leased = 0;
     uint64_t highest_owned = 0;
+    uint64_t highest_past_lease = 0; // owned by one member
+
+    uint64_t SamplesASecond() const
+    {
+        return samples * kSecond / std::max<uint64_t>(last_ns - first_ns, 1);
+    }
 };
+
+// A run beside others is not to fail because they took the cores: what is promised is measured by
+// the one that is named for it.
+uint64_t SamplesASecondWanted()
+{
+    const char *text = getenv("MEMBRANE_SAMPLES_A_SECOND");
+    return text != nullptr ? strtoull(text, nullptr, 10) : 250;
+}
 
 // The memory file of a member's plugin, if it has one by now; open here as well, so that it can be
 // asked when the member has ended.
@@ -50,6 +67,8 @@ class Edge
     {
         for (uint64_t i = 0; i < kEdgeMembers; i++)
             members_.push_back({Start(i, twin, seconds), -1});
+        os_.after_read = [this](mbr_shared_page *page) { LookAt(*page); };
+        os_seam_ = os_.Seam();
     }
 
     ~Edge()
@@ -67,31 +86,25 @@ class Edge
     // Or until `enough`: then they are killed.
     Seen WatchUntil(const std::function<bool(const Seen &)> &enough)
     {
-        Seen seen;
         int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
-        while (Stop()) {
-            seen.highest_owned = std::max(seen.highest_owned, Owned());
-            SignalAll(SIGCONT);
-            seen.highest_leased = std::max(seen.highest_leased, Leased());
-            seen.samples++;
-            if (enough(seen))
+        itimerspec every = {{0, kSampleNs}, {0, kSampleNs}};
+        EXPECT_EQ(timerfd_settime(timer, 0, &every, nullptr), 0);
+        while (AnyRuns()) {
+            Look();
+            if (enough(seen_))
                 KillAll();
-            LetThemRun(timer);
+            uint64_t passed;
+            EXPECT_EQ(read(timer, &passed, sizeof(passed)), static_cast<ssize_t>(sizeof(passed)));
         }
         close(timer);
-        return seen;
+        return seen_;
     }
 
     uint64_t Owned()
     {
         uint64_t bytes = 0;
-        for (Member &member : members_) {
-            if (member.memory < 0 && member.pid != 0)
-                member.memory = FindMemory(member.pid);
-            struct stat status = {};
-            EXPECT_EQ(member.memory < 0 ? 0 : fstat(member.memory, &status), 0);
-            bytes += static_cast<uint64_t>(status.st_blocks) * kBlock;
-        }
+        for (Member &member : members_)
+            bytes += OwnedBy(member);
         return bytes;
     }
 
@@ -120,52 +133,65 @@ class Edge
         arguments.push_back(nullptr);
         pid_t child = fork();
         if (child == 0) {
+            (void)!nice(kNiceOfMembers);
             execv(arguments[0], arguments.data());
             _exit(127);
         }
         return child;
     }
 
-    uint64_t Leased()
+    static uint64_t OwnedBy(Member &member)
+    {
+        if (member.memory < 0 && member.pid != 0)
+            member.memory = FindMemory(member.pid);
+        struct stat status = {};
+        EXPECT_EQ(member.memory < 0 ? 0 : fstat(member.memory, &status), 0);
+        return static_cast<uint64_t>(status.st_blocks) * kBlock;
+    }
+
+    static uint64_t LeasedBy(const mbr_shared_page &page, pid_t pid)
+    {
+        for (const mbr_shared_record &record : page.records)
+            if (record.member != 0 && record.pid == static_cast<uint32_t>(pid))
+                return record.leased_bytes;
+        return 0;
+    }
+
+    // With the ledger's lock.
+    void LookAt(const mbr_shared_page &page)
+    {
+        uint64_t all = 0;
+        for (Member &member : members_) {
+            uint64_t owned = OwnedBy(member);
+            uint64_t leased = member.pid != 0 ? LeasedBy(page, member.pid) : 0;
+            seen_.highest_past_lease =
+                std::max(seen_.highest_past_lease, owned - std::min(owned, leased));
+            all += owned;
+        }
+        seen_.highest_owned = std::max(seen_.highest_owned, all);
+        seen_.last_ns = NowNs();
+        if (seen_.samples++ == 0)
+            seen_.first_ns = seen_.last_ns;
+    }
+
+    void Look()
     {
         mbr_shared_figures figures;
-        mbr_shared_place place = {kLedger, folder.path.c_str(), nullptr, nullptr};
+        mbr_shared_place place = {kLedger, folder.path.c_str(), &os_seam_, nullptr};
         mbr_error error = NewError();
         mbr_status status = mbr_shared_read(&place, &figures, &error);
         EXPECT_TRUE(status == MBR_OK || status == MBR_UNKNOWN_OBJECT) << error.text;
-        return figures.leased_bytes;
+        seen_.highest_leased = std::max(seen_.highest_leased, figures.leased_bytes);
     }
 
-    // Anew for each look, so that they get on however long a look takes.
-    static void LetThemRun(int timer)
+    bool AnyRuns()
     {
-        itimerspec once = {{0, 0}, {0, kSampleNs}};
-        EXPECT_EQ(timerfd_settime(timer, 0, &once, nullptr), 0);
-        uint64_t passed;
-        EXPECT_EQ(read(timer, &passed, sizeof(passed)), static_cast<ssize_t>(sizeof(passed)));
-    }
-
-    void SignalAll(int signal)
-    {
-        for (const Member &member : members_) {
-            if (member.pid != 0) {
-                EXPECT_EQ(kill(member.pid, signal), 0);
-            }
-        }
-    }
-
-    // The members stand still: the memory of both is that of one instant only then. False: all of
-    // them have ended.
-    bool Stop()
-    {
-        SignalAll(SIGSTOP);
         bool any = false;
         for (Member &member : members_) {
             int status = 0;
             if (member.pid == 0)
                 continue;
-            EXPECT_EQ(waitpid(member.pid, &status, WUNTRACED), member.pid);
-            if (WIFSTOPPED(status)) {
+            if (waitpid(member.pid, &status, WNOHANG) == 0) {
                 any = true;
                 continue;
             }
@@ -177,22 +203,25 @@ class Edge
 
     void KillAll()
     {
-        SignalAll(SIGKILL);
         for (Member &member : members_) {
             if (member.pid == 0)
                 continue;
+            EXPECT_EQ(kill(member.pid, SIGKILL), 0);
             EXPECT_EQ(waitpid(member.pid, nullptr, 0), member.pid);
             member.pid = 0;
         }
     }
 
     std::vector<Member> members_;
+    OsSeam os_;
+    mbr_shared_os os_seam_ = {};
+    Seen seen_;
 };
 
 void Print(const Seen &seen)
 {
-    printf("%lu samples; of %lu bytes at most %lu leased, %lu owned\n", seen.samples, kEdgeLimit,
-        seen.highest_leased, seen.highest_owned);
+    printf("%lu samples, %lu a second; of %lu bytes at most %lu leased, %lu owned\n", seen.samples,
+        seen.SamplesASecond(), kEdgeLimit, seen.highest_leased, seen.highest_owned);
 }
 
 TEST(Shared_Edge, TwoProcessesOfEightThreads_NeverAboveAndNoDrift)
@@ -200,8 +229,9 @@ TEST(Shared_Edge, TwoProcessesOfEightThreads_NeverAboveAndNoDrift)
     Edge edge("none", Seconds());
     Seen seen = edge.Watch();
     Print(seen);
-    EXPECT_GT(seen.samples, 10 * Seconds());    // 160 a second on a quiet machine
+    EXPECT_GE(seen.SamplesASecond(), SamplesASecondWanted());
     EXPECT_EQ(seen.highest_leased, kEdgeLimit); // it was at the edge
+    EXPECT_EQ(seen.highest_past_lease, 0u);
     EXPECT_LE(seen.highest_owned, kEdgeLimit);
     EXPECT_GT(seen.highest_owned, kEdgeLimit - kEdgeLimit / 16);
     EXPECT_TRUE(edge.SawMemoryOfAll());
@@ -220,10 +250,11 @@ TEST(Shared_Edge, OneGranuleLeasedTooMuch_IsSeenInThePage)
 TEST(Shared_Edge, OneGranuleTakenWithoutAClaim_IsSeenInTheMemory)
 {
     Edge edge("claim", kLongSeconds);
-    Seen seen = edge.WatchUntil([](const Seen &now) { return now.highest_owned > kEdgeLimit; });
+    Seen seen = edge.WatchUntil([](const Seen &now) { return now.highest_past_lease != 0; });
     Print(seen);
     EXPECT_LE(seen.highest_leased, kEdgeLimit);
-    EXPECT_GT(seen.highest_owned, kEdgeLimit);
+    EXPECT_GT(seen.highest_past_lease, 0u);
+    EXPECT_LE(seen.highest_past_lease, kGranule); // it may have been seen half made
 }
 
 } // namespace
