@@ -8,11 +8,10 @@
 #include <string.h>
 
 #define MEBIBYTE ((uint64_t)1 << 20)
-#define ADDRESSES_MAX_BYTES                                                                        \
-    ((uint64_t)1 << 39) /* all parts together: ThreadSanitizer has room for it */
-((uint64_t)1 << 40)     /* all parts together: ThreadSanitizer takes no more */
+/* All parts together; ThreadSanitizer has no room for twice as much. */
+#define ADDRESSES_MAX_BYTES ((uint64_t)1 << 39)
 
-    static _Noreturn void refuse(const char *name, const char *value, const char *wanted)
+static _Noreturn void refuse(const char *name, const char *value, const char *wanted)
 {
     fprintf(stderr, "stand-in: %s is '%s', and may be %s\n", name, value, wanted);
     abort();
