@@ -6,6 +6,7 @@
 #include <time.h>
 
 #define _Thread_local __attribute__((section("fiber_local")))
+#define MBR_THREAD_HOT _Thread_local
 #define clock_gettime sched_clock_gettime
 
 int sched_clock_gettime(clockid_t clock, struct timespec *time);
