@@ -157,7 +157,7 @@ static bool measure_free(mbr_bench *bench, defer_state *state, mbr_bench_row *ro
 
 /* ---- P11: from the kernel's end to the first allocation on another stream */
 
-/* All of the budget that is not taken already, in one block. */
+/* More than half of the budget that is free, in one block: another such block waits for it. */
 static bool fill_budget(defer_state *state, mbr_allocation_handle *block, uint64_t *bytes)
 {
     mbr_bench_world *world = &state->device.world;
@@ -167,7 +167,7 @@ static bool fill_budget(defer_state *state, mbr_allocation_handle *block, uint64
             MBR_OK)
         return false;
     uint64_t taken = figures.granted_bytes + figures.charged_bytes;
-    *bytes = (figures.limit_bytes - taken) / MBR_BENCH_MIB / 2 * 2 * MBR_BENCH_MIB;
+    *bytes = (figures.limit_bytes - taken) / 8 * 5 / MBR_BENCH_MIB / 2 * 2 * MBR_BENCH_MIB;
     mbr_alloc_request request = {MBR_SIZED(mbr_alloc_request), .binding = world->binding,
         .holder = world->holder, .stream = state->device.attached, .bytes = *bytes};
     mbr_alloc_result result = {MBR_SIZED(mbr_alloc_result)};
