@@ -121,6 +121,8 @@ bool mbr_backing_discard_cached(mbr_backing *backing)
 {
     bool discarded = false;
     mbr_range *range;
+    if (!mbr_port_try_enter_gate(backing->port))
+        return false;
     mbr_lock_take(&backing->lock);
     while ((range = backing->cached) != NULL && range->stuck_count == 0 &&
         mbr_backing_device_locked(backing) != MBR_DEVICE_IS_LOST) {
@@ -135,6 +137,7 @@ bool mbr_backing_discard_cached(mbr_backing *backing)
         mbr_lock_take(&backing->lock);
     }
     mbr_lock_drop(&backing->lock);
+    mbr_port_leave_gate(backing->port);
     return discarded;
 }
 
@@ -161,8 +164,9 @@ mbr_status mbr_backing_destroy(mbr_backing *backing, mbr_error *error)
     mbr_lock_drop(&backing->lock);
     if (status != MBR_OK)
         return status;
+    mbr_backing_retry_quarantined(backing);
     mbr_backing_empty_cache(backing);
-    mbr_extent_retry_withheld(backing);
+    mbr_extent_retry_withheld(backing); /* what the emptying could not destroy */
     uint64_t withheld =
         backing->extent_count + backing->quarantined_count + (backing->retained_spans != NULL);
     if (withheld == 0)

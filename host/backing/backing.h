@@ -68,8 +68,12 @@ void mbr_backing_count_idle(mbr_backing *backing, int64_t by_bytes);
 void mbr_backing_keep_watermark(mbr_backing *backing);
 
 /* Gives pooled, then parked extents back to the system, coldest first, until at most keep_bytes are
- * cached. What a destroy refused before is tried once more. Returns the bytes released. */
+ * cached. What an unmap, destroy or release refused before is tried once more. Returns the bytes
+ * released; nothing is while a capture is open. */
 uint64_t mbr_backing_trim(mbr_backing *backing, uint64_t keep_bytes);
+/* A capture on the device has ended: what had to wait for that is given back, down to the
+ * watermark. */
+void mbr_backing_catch_up(mbr_backing *backing);
 /* The same by amount: what a refused grant is short of. */
 uint64_t mbr_backing_evict(mbr_backing *backing, uint64_t bytes);
 /* Who keeps spans of the backing idle, such as slabs with no block out: asked what it could shed,
@@ -137,6 +141,12 @@ mbr_backing *mbr_range_backing(const mbr_range *range);
 /* True if [0, end) is committed: one load and one comparison (H7). Any thread. */
 bool mbr_range_is_committed_to(const mbr_range *range, uint64_t end_bytes);
 void mbr_range_figures_read(mbr_range *range, mbr_range_figures *figures);
+/* A pinned range is neither decommitted nor ended: MBR_BUSY, with the number of pins. Any number of
+ * pins. MBR_STALE: it has ended. MBR_INVALID_ARGUMENT: it is not pinned. */
+mbr_status mbr_range_pin_down(mbr_range *range, mbr_error *error);
+mbr_status mbr_range_let_up(mbr_range *range, mbr_error *error);
+/* Views are counted in debug builds: `by` is 1 or -1. */
+uint64_t mbr_range_view_epoch(mbr_range *range, int32_t by);
 
 typedef struct mbr_range_part {
     mbr_range *range;

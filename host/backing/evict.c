@@ -41,7 +41,9 @@ mbr_range *mbr_find_parked(
     if (backing->parked_bytes == 0)
         return NULL;
     mbr_range *found = search(backing->cached, bytes, editor, index);
-    return found != NULL ? found : search(backing->live, bytes, editor, index);
+    if (found == NULL)
+        found = search(backing->live, bytes, editor, index);
+    return found != NULL ? found : search(backing->retained, bytes, editor, index);
 }
 
 uint64_t mbr_backing_cached_bytes_locked(const mbr_backing *backing)
@@ -80,6 +82,8 @@ static bool unpark_one(mbr_backing *backing, const void *editor)
 uint64_t mbr_backing_evict_beside(mbr_backing *backing, uint64_t bytes, const void *editor)
 {
     uint64_t released = 0;
+    if (!mbr_port_try_enter_gate(backing->port)) /* it is made up for by mbr_backing_catch_up */
+        return 0;
     while (released < bytes) {
         mbr_lock_take(&backing->lock);
         bool lost = mbr_backing_device_locked(backing) == MBR_DEVICE_IS_LOST;
@@ -92,6 +96,7 @@ uint64_t mbr_backing_evict_beside(mbr_backing *backing, uint64_t bytes, const vo
         else if (!unpark_one(backing, editor))
             break;
     }
+    mbr_port_leave_gate(backing->port);
     return released;
 }
 
@@ -110,7 +115,13 @@ static uint64_t trim(mbr_backing *backing, uint64_t keep_bytes)
 
 uint64_t mbr_backing_trim(mbr_backing *backing, uint64_t keep_bytes)
 {
-    return mbr_extent_retry_withheld(backing) + trim(backing, keep_bytes);
+    return mbr_backing_retry_quarantined(backing) + trim(backing, keep_bytes);
+}
+
+void mbr_backing_catch_up(mbr_backing *backing)
+{
+    mbr_backing_retry_quarantined(backing);
+    mbr_backing_keep_watermark(backing);
 }
 
 void mbr_backing_keep_watermark(mbr_backing *backing)

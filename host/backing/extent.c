@@ -180,11 +180,11 @@ void mbr_extent_withhold(mbr_backing *backing, mbr_extent *extent)
 }
 
 /* What a device took along is gone without a call. */
-static mbr_status destroy_if_there(mbr_backing *backing, mbr_extent *extent)
+static mbr_status destroy_if_there(mbr_backing *backing, mbr_extent *extent, bool *gated)
 {
-    mbr_answer answer;
+    mbr_answer answer = {0};
     mbr_status status;
-    extent->may_retry = false;
+    extent->may_retry = *gated = false;
     switch (mbr_backing_device(backing)) {
     case MBR_DEVICE_IS_LOST:
         return MBR_DEVICE_LOST;
@@ -195,6 +195,7 @@ static mbr_status destroy_if_there(mbr_backing *backing, mbr_extent *extent)
         status =
             mbr_port_extent_destroy(backing->port, extent->id, extent->owned_bytes, &answer, NULL);
         extent->may_retry = status != MBR_OK && answer.unchanged;
+        *gated = answer.gated;
         return status;
     }
 }
@@ -214,7 +215,8 @@ static uint64_t end_record(mbr_backing *backing, mbr_extent *extent)
 
 static uint64_t retry(mbr_backing *backing, mbr_extent *extent)
 {
-    bool is_gone = extent->may_retry && destroy_if_there(backing, extent) == MBR_OK;
+    bool gated;
+    bool is_gone = extent->may_retry && destroy_if_there(backing, extent, &gated) == MBR_OK;
     mbr_lock_take(&backing->lock);
     if (is_gone)
         backing->quarantined_count--;
@@ -244,13 +246,15 @@ uint64_t mbr_extent_retry_withheld(mbr_backing *backing)
 
 uint64_t mbr_extent_destroy(mbr_backing *backing, mbr_extent *extent)
 {
-    mbr_status status = destroy_if_there(backing, extent);
+    bool gated;
+    mbr_status status = destroy_if_there(backing, extent, &gated);
     mbr_lock_take(&backing->lock);
     if (status != MBR_OK) { /* nobody else knows it: I7, unmapped and destroy failed */
         mbr_extent_withhold(backing, extent);
         DL_APPEND(backing->withheld, extent);
         mbr_lock_drop(&backing->lock);
-        mbr_authority_note_violation(backing->authority);
+        if (!gated)
+            mbr_authority_note_violation(backing->authority);
         return 0;
     }
     mbr_lock_drop(&backing->lock);

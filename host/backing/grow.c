@@ -82,10 +82,12 @@ static mbr_status steal_extent(mbr_growth_run *run, mbr_plan_item *item)
     mbr_answer answer;
     mbr_status status = mbr_port_unmap(backing->port, victim->reservation_id,
         mbr_slot_offset(victim, item->victim_index), item->bytes, &answer, run->error);
+    if (answer.gated) /* a capture began since the plan: it stays parked, and another plan steals
+                         none */
+        return status;
     mbr_lock_take(&backing->lock);
     if (status != MBR_OK) {
-        mbr_extent_withhold(backing, item->extent);
-        mbr_range_set_slot(victim, item->victim_index, MBR_SLOT_STUCK);
+        mbr_slot_strand(victim, item->victim_index, answer.unchanged);
         run->residual_bytes += item->extent->owned_bytes;
         item->stage = MBR_STAGE_GONE;
     } else {
@@ -118,14 +120,13 @@ static mbr_status make_extents(mbr_growth_run *run)
  */
 
 /* The residual of an item: mapped and owned, charged to whoever pays now; its slot is stuck. */
-static void strand_item(mbr_growth_run *run, mbr_plan_item *item)
+static void strand_item(mbr_growth_run *run, mbr_plan_item *item, bool may_retry)
 {
     mbr_backing *backing = run->backing;
     mbr_lock_take(&backing->lock);
     mbr_extent_add_slot(item->extent, &item->range->slots[item->index]);
-    mbr_range_set_slot(item->range, item->index, MBR_SLOT_STUCK);
     item->range->slots[item->index].holder = item->extent->payer;
-    mbr_extent_withhold(backing, item->extent);
+    mbr_slot_strand(item->range, item->index, may_retry);
     mbr_lock_drop(&backing->lock);
     mbr_mapped_add(item->extent->payer, item->bytes);
     run->residual_bytes += item->extent->owned_bytes;
@@ -136,8 +137,7 @@ static void strand_parked(mbr_growth_run *run, mbr_plan_item *item)
 {
     mbr_backing *backing = run->backing;
     mbr_lock_take(&backing->lock);
-    mbr_extent_withhold(backing, item->extent);
-    mbr_range_set_slot(item->range, item->index, MBR_SLOT_STUCK);
+    mbr_slot_strand(item->range, item->index, false);
     mbr_lock_drop(&backing->lock);
     run->residual_bytes += item->extent->owned_bytes;
     item->stage = MBR_STAGE_GONE;
@@ -149,7 +149,7 @@ static mbr_status map_item(mbr_growth_run *run, mbr_plan_item *item)
     mbr_status status = mbr_port_map(run->backing->port, item->range->reservation_id, item->offset,
         item->extent->id, item->bytes, &answer, run->error);
     if (answer.quarantined)
-        strand_item(run, item);
+        strand_item(run, item, false);
     else if (status == MBR_OK || answer.mapped_bytes != 0)
         item->stage = MBR_STAGE_MAPPED; /* also a failure that left it mapped: the undo unmaps */
     return status;
@@ -245,7 +245,7 @@ static void unmap_item(mbr_growth_run *run, mbr_plan_item *item)
     if (status == MBR_OK)
         item->stage = MBR_STAGE_UNMAPPED;
     else
-        strand_item(run, item);
+        strand_item(run, item, answer.unchanged);
 }
 
 /* Nothing is unmapped under a fill that may still run (I11): the stream is waited for, and where
@@ -266,10 +266,22 @@ static void settle_fills(mbr_growth_run *run)
         if (is_done)
             return;
         if (item->stage == MBR_STAGE_MAPPED)
-            strand_item(run, item);
+            strand_item(run, item, false); /* the fill may still run */
         else if (item->source == MBR_SOURCE_PARKED)
             strand_parked(run, item);
     }
+}
+
+/* An extent that was made for nothing. While a capture is open nothing is destroyed: the cache
+ * keeps it. */
+static void unmake_item(mbr_growth_run *run, mbr_plan_item *item)
+{
+    uint64_t owned = item->extent->owned_bytes; /* its record may be gone afterwards */
+    if (mbr_port_is_gated(run->backing->port))
+        mbr_extent_recycle(run->backing, item->extent);
+    else if (mbr_extent_destroy(run->backing, item->extent) == 0)
+        run->residual_bytes += owned;
+    item->stage = MBR_STAGE_GONE;
 }
 
 static void undo_items(mbr_growth_run *run)
@@ -279,12 +291,8 @@ static void undo_items(mbr_growth_run *run)
         mbr_plan_item *item = &run->plan.items[i];
         if (item->stage == MBR_STAGE_MAPPED)
             unmap_item(run, item);
-        if (item->stage == MBR_STAGE_UNMAPPED && item->source == MBR_SOURCE_CREATE) {
-            uint64_t owned = item->extent->owned_bytes; /* its record may be gone afterwards */
-            if (mbr_extent_destroy(run->backing, item->extent) == 0)
-                run->residual_bytes += owned;
-            item->stage = MBR_STAGE_GONE;
-        }
+        if (item->stage == MBR_STAGE_UNMAPPED && item->source == MBR_SOURCE_CREATE)
+            unmake_item(run, item);
     }
     mbr_plan_drop_sources(&run->plan);
 }
@@ -458,7 +466,7 @@ static uint64_t could_give(const mbr_growth_run *run)
 static bool make_room(mbr_growth_run *run, uint64_t short_bytes)
 {
     mbr_backing *backing = run->backing;
-    if (mbr_extent_retry_withheld(backing) != 0) /* which the cache does not count as its own */
+    if (mbr_backing_retry_quarantined(backing) != 0) /* which the cache does not count as its own */
         return true;
     uint64_t own = could_give(run);
     if (own < short_bytes)
@@ -486,6 +494,13 @@ static mbr_status attempt_under_pressure(mbr_growth_run *run, mbr_range_grow_res
     }
 }
 
+/* What grows while a capture is open may be touched by its graph from now on, as a whole. */
+static void note_graphs(const mbr_plan *plan, uint64_t stream_id)
+{
+    for (uint32_t i = 0; i < plan->part_count; i++)
+        mbr_range_note_graphs(plan->parts[i].range, stream_id);
+}
+
 mbr_status mbr_backing_grow(mbr_backing *backing, const mbr_grow_options *options,
     mbr_range_grow_result *result, mbr_error *error)
 {
@@ -501,6 +516,7 @@ mbr_status mbr_backing_grow(mbr_backing *backing, const mbr_grow_options *option
         mbr_plan_make(&run.plan, backing, options->parts, options->part_count, error);
     if (status != MBR_OK)
         return status;
+    note_graphs(&run.plan, options->stream_id);
     status = attempt_under_pressure(&run, result);
     if (status == MBR_OVER_BUDGET && refusal.reason != 0 && !run.refused_by_client)
         mbr_context_give_refusal(run.plan.parts[0].range->context, &refusal, options->refusal);

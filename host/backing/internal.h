@@ -9,7 +9,7 @@
  *     committed    mapped/shared  the slot's holder, or the holder of a prefix that keeps it
  *     alias        shared         another user: read-only here
  *     leaving      mapped/shared  as before, until its streams are done
- *     stuck        quarantined    as before, for good: the slot is never used again
+ *     stuck        quarantined    as before, until a retry unmaps it, or for good
  *
  * A range has at most one editor at a time: whoever marked it may call the plugin for it without
  * the lock, and others wait for it (mbr_range_await_editor). */
@@ -53,6 +53,8 @@ typedef struct mbr_slot {
     bool lost;         /* in a range that ended with its context lost */
     const void *leave; /* of a leaving slot: the decommit that it waits for, and no other */
     bool planned;      /* by the plan that edits the range: parts may overlap */
+    bool may_retry;    /* of a stuck slot: its unmap was refused and changed nothing */
+    uint32_t tried;    /* in the last round of retries that looked at it */
 } mbr_slot;
 
 /* A prefix's use of an extent. */
@@ -108,6 +110,10 @@ struct mbr_range {
     uint64_t committed_bytes, alias_bytes, parked_bytes, leaving_bytes;
     uint64_t stuck_count;
     uint64_t leave_count; /* decommits in the queue; the end waits for them */
+    mbr_graphs graphs; /* those that may touch it: made or grown while their captures were open */
+    uint64_t remap_epoch; /* rises when addresses may change what is behind them */
+    uint64_t pin_count;
+    uint64_t view_count;  /* counted in debug builds */
     bool end_waits, lost; /* lost: a part of it will never be known to be done */
     mbr_settled end_how;
     mbr_deferred deferred;                       /* of its end */
@@ -118,8 +124,10 @@ struct mbr_range {
 /* One allocation of the plugin. Made when it is taken, so that giving it cannot fail. */
 typedef struct mbr_eager_span {
     const mbr_context *context;
+    uint64_t allocation_id; /* the port's */
     uint64_t address, owned_bytes;
-    struct mbr_eager_span *next, *prev; /* retained ones */
+    bool may_retry;                     /* its release was refused and changed nothing */
+    struct mbr_eager_span *next, *prev; /* retained or withheld ones */
 } mbr_eager_span;
 
 /* What stands behind a mechanism whose memory ends with its context. */
@@ -166,6 +174,9 @@ struct mbr_backing {
     uint64_t pool_serial; /* of the last put */
     mbr_extent *withheld; /* quarantined without a slot */
     mbr_eager_span *retained_spans;
+    mbr_eager_span *withheld_spans; /* that may be tried again */
+    uint64_t retry_count;           /* slots that may be */
+    uint32_t retry_round;           /* of the last round of retries */
     mbr_backing_user *users;
     mbr_prefix *prefixes;
     uint64_t pooled_bytes, parked_bytes, held_bytes, span_bytes;
@@ -255,6 +266,24 @@ void mbr_range_make_spare(mbr_range *range);
 /* Without the lock, by the editor: unmaps one slot and drops its use of the extent; the extent goes
  * to its other users, else is recycled. False: the slot is stuck. */
 bool mbr_range_unmap_slot(mbr_range *range, uint64_t index);
+
+/* Without the lock: captures that are open now own it, too. */
+void mbr_range_note_graphs(mbr_range *range, uint64_t stream_id);
+/* Whether a release that says now has to wait for a capture or a graph all the same. */
+bool mbr_range_must_wait(mbr_range *range);
+/* MBR_BUSY while it is pinned. */
+mbr_status mbr_range_check_pins_locked(const mbr_range *range, mbr_error *error);
+/* Without the lock, by the editor: the unmap alone, or what stands for it where the device is gone.
+ */
+mbr_status mbr_slot_unmap_if_there(const mbr_range *range, uint64_t index, mbr_answer *answer);
+/* Under the lock: the slot's mapping stays, and what it maps is quarantined. */
+void mbr_slot_strand(mbr_range *range, uint64_t index, bool may_retry);
+
+/* ---- quarantine.c
+ * ---------------------------------------------------------------------------------------- */
+/* Without the lock: once more for each mapping, extent and span whose unmap, destroy or release was
+ * refused and changed nothing. Returns the bytes given back to the system. */
+uint64_t mbr_backing_retry_quarantined(mbr_backing *backing);
 
 /* ---- evict.c
  * ---------------------------------------------------------------------------------------- */

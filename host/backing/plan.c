@@ -89,8 +89,9 @@ static mbr_status walk_part(mbr_plan *plan, uint32_t part_index, bool fill, mbr_
         if (state == MBR_SLOT_LEAVING || state == MBR_SLOT_STUCK)
             return mbr_fail(error, MBR_BUSY, "offset %llu is %s",
                 (unsigned long long)mbr_slot_offset(range, index),
-                state == MBR_SLOT_STUCK ? "quarantined: it is never used again, use another range"
-                                        : "still being given back; drain the EP and grow again");
+                state == MBR_SLOT_STUCK
+                    ? "quarantined: use another range, or try again after a trim"
+                    : "still being given back; drain the EP and grow again");
         if (!fill) {
             plan->item_capacity++;
         } else if (!range->slots[index].planned) {
@@ -161,7 +162,8 @@ static void choose_source(mbr_plan *plan, mbr_plan_item *item)
         plan->adopted_owned_bytes += item->extent->owned_bytes;
         return;
     }
-    item->victim = mbr_find_parked(backing, item->bytes, plan, &item->victim_index);
+    item->victim =
+        plan->may_steal ? mbr_find_parked(backing, item->bytes, plan, &item->victim_index) : NULL;
     if (item->victim != NULL) {
         item->source = MBR_SOURCE_STEAL;
         item->extent = item->victim->slots[item->victim_index].extent;
@@ -179,6 +181,7 @@ static void choose_source(mbr_plan *plan, mbr_plan_item *item)
 void mbr_plan_sources(mbr_plan *plan)
 {
     plan->create_bytes = plan->pool_bytes = plan->parked_bytes = plan->adopted_owned_bytes = 0;
+    plan->may_steal = !mbr_port_is_gated(plan->backing->port);
     mbr_lock_take(&plan->backing->lock);
     for (uint64_t i = 0; i < plan->item_count; i++)
         choose_source(plan, &plan->items[i]);

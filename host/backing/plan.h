@@ -38,6 +38,7 @@ typedef struct mbr_plan {
     mbr_backing *backing;
     const mbr_range_part *parts;
     uint32_t part_count;
+    bool may_steal; /* no capture is open, so that parked extents may be moved */
     mbr_plan_item *items;
     uint64_t item_count, item_capacity;
     uint64_t create_bytes, pool_bytes, parked_bytes; /* pool_bytes: also stolen ones */

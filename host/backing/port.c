@@ -20,6 +20,7 @@ struct mbr_port {
     mbr_mechanism mechanism;
     mbr_addresses *addresses;
     const mbr_heap *heap;
+    mbr_gate *gate; /* NULL: none */
     _Atomic uint64_t next_id;
     _Atomic uint64_t owned_bytes, mapped_bytes, reserved_bytes;
     _Atomic uint64_t given_back_bytes; /* over its life */
@@ -180,6 +181,53 @@ static void settle_entry(mbr_port *port, mbr_addresses_entry *entry, bool is_gon
     mbr_heap_release(port->heap, entry);
 }
 
+/* ---- The gate of the device
+ * ------------------------------------------------------------------------------------------- */
+
+void mbr_port_set_gate(mbr_port *port, mbr_gate *gate)
+{
+    port->gate = gate;
+}
+
+mbr_gate *mbr_port_gate(const mbr_port *port)
+{
+    return port->gate;
+}
+
+bool mbr_port_is_gated(const mbr_port *port)
+{
+    return port->gate != NULL && mbr_gate_is_closed(port->gate);
+}
+
+bool mbr_port_try_enter_gate(const mbr_port *port)
+{
+    return port->gate == NULL || mbr_gate_try_enter(port->gate);
+}
+
+void mbr_port_leave_gate(const mbr_port *port)
+{
+    if (port->gate != NULL)
+        mbr_gate_leave(port->gate);
+}
+
+static mbr_status refuse_gated(const mbr_port *port, const char *slot, mbr_error *error)
+{
+    return mbr_fail(error, MBR_BUSY,
+        "mechanism %s: a graph is being captured on its device, and slot %s may not be called; try "
+        "again when the capture has ended",
+        port->mechanism.description.name, slot);
+}
+
+/* False: *answer says that nothing happened. */
+static bool enter_gate(const mbr_port *port, const char *slot, mbr_answer *answer, mbr_error *error)
+{
+    if (mbr_port_try_enter_gate(port))
+        return true;
+    answer->unchanged = answer->gated = true;
+    answer->status = refuse_gated(port, slot, error);
+    return false;
+}
+
 mbr_status mbr_port_create(const mbr_mechanism *mechanism, mbr_addresses *addresses,
     const mbr_heap *heap, mbr_port **port, mbr_error *error)
 {
@@ -306,11 +354,16 @@ mbr_status mbr_port_extent_destroy(
     mbr_port *port, uint64_t extent_id, uint64_t owned_bytes, mbr_answer *answer, mbr_error *error)
 {
     *answer = (mbr_answer){.id = extent_id};
+    if (!enter_gate(port, "extent_destroy", answer, error)) {
+        answer->owned_bytes = owned_bytes;
+        return answer->status;
+    }
     mbr_said said;
     begin_call(port, &said);
     mbr_extent_destroy_request request = {
         MBR_SIZED(mbr_extent_destroy_request), .extent_id = extent_id};
     mbr_status status = CALL(port, virtual_.extent_destroy, &request, &said);
+    mbr_port_leave_gate(port);
     status = validate(port, "extent_destroy", status, &said, owned_bytes, answer, error);
     if (status != MBR_OK) {
         answer->owned_bytes = owned_bytes; /* all of it stays charged */
@@ -398,11 +451,16 @@ mbr_status mbr_port_unmap(mbr_port *port, uint64_t reservation_id, uint64_t offs
     uint64_t bytes, mbr_answer *answer, mbr_error *error)
 {
     *answer = (mbr_answer){0};
+    if (!enter_gate(port, "unmap", answer, error)) {
+        answer->mapped_bytes = bytes;
+        return answer->status;
+    }
     mbr_said said;
     begin_call(port, &said);
     mbr_unmap_request request = {MBR_SIZED(mbr_unmap_request), .reservation_id = reservation_id,
         .offset_bytes = offset_bytes, .bytes = bytes};
     mbr_status status = CALL(port, virtual_.unmap, &request, &said);
+    mbr_port_leave_gate(port);
     status = validate(port, "unmap", status, &said, bytes, answer, error);
     if (status != MBR_OK) {
         answer->mapped_bytes = bytes;
@@ -424,12 +482,17 @@ mbr_status mbr_port_allocate(mbr_port *port, uint64_t bytes, uint64_t align_byte
     answer->status = prepare_entry(port, bytes, &entry, error);
     if (answer->status != MBR_OK)
         return answer->status;
+    if (!enter_gate(port, "allocate", answer, error)) {
+        mbr_heap_release(port->heap, entry);
+        return answer->status;
+    }
     mbr_said said;
     begin_call(port, &said);
     mbr_allocate_request request = {MBR_SIZED(mbr_allocate_request), .flags = flags,
         .allocation_id = answer->id, .bytes = bytes, .align_bytes = align_bytes,
         .max_owned_bytes = max_owned_bytes};
     mbr_status status = CALL(port, allocator.allocate, &request, &said);
+    mbr_port_leave_gate(port);
     status = validate(port, "allocate", status, &said, max_owned_bytes, answer, error);
     if (status == MBR_OK)
         status = take_address(
@@ -452,12 +515,17 @@ mbr_status mbr_port_release(mbr_port *port, uint64_t allocation_id, uint64_t add
     uint64_t owned_bytes, mbr_answer *answer, mbr_error *error)
 {
     *answer = (mbr_answer){.id = allocation_id};
+    if (!enter_gate(port, "release", answer, error)) {
+        answer->owned_bytes = owned_bytes;
+        return answer->status;
+    }
     mbr_said said;
     mbr_addresses_entry *entry = mbr_addresses_leave(port->addresses, port, address);
     begin_call(port, &said);
     mbr_release_request request = {
         MBR_SIZED(mbr_release_request), .allocation_id = allocation_id, .address = address};
     mbr_status status = CALL(port, allocator.release, &request, &said);
+    mbr_port_leave_gate(port);
     status = validate(port, "release", status, &said, owned_bytes, answer, error);
     settle_entry(port, entry, status == MBR_OK);
     if (status != MBR_OK) {
@@ -519,10 +587,14 @@ void mbr_port_forget_lines(mbr_port *port, uint64_t count)
 bool mbr_port_stats(mbr_port *port, mbr_mechanism_stats *stats)
 {
     mbr_lock_assert_none_held();
-    add_count(&port->call_count, 1);
     *stats = (mbr_mechanism_stats){MBR_SIZED(mbr_mechanism_stats)};
+    if (!mbr_port_try_enter_gate(port))
+        return false;
+    add_count(&port->call_count, 1);
     mbr_stats_request request = {MBR_SIZED(mbr_stats_request)};
-    return CALL_WITH(port, allocator.stats, &request, stats, NULL) == MBR_OK;
+    bool known = CALL_WITH(port, allocator.stats, &request, stats, NULL) == MBR_OK;
+    mbr_port_leave_gate(port);
+    return known;
 }
 
 void mbr_port_read(const mbr_port *port, mbr_port_figures *figures)
@@ -561,8 +633,11 @@ mbr_status mbr_port_audit(mbr_port *port, mbr_error *error)
     mbr_report report = {MBR_SIZED(mbr_report)};
     mbr_report_request request = {MBR_SIZED(mbr_report_request)};
     mbr_lock_assert_none_held();
+    if (!mbr_port_try_enter_gate(port))
+        return refuse_gated(port, "report", error);
     mbr_error own = {MBR_SIZED(mbr_error)};
     mbr_status status = CALL_WITH(port, plugin.report, &request, &report, &own);
+    mbr_port_leave_gate(port);
     status = mbr_answer_take("plugin.report", status, &own, error);
     if (status != MBR_OK)
         return status;

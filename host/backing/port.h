@@ -2,12 +2,17 @@
  * slots. It gives the objects their ids, checks every outcome against the contract's table, clamps
  * the plugin's numbers (rule 24), counts calls, bytes and violations. It decides nothing.
  *
+ * Slots that a graph capture on the device would not survive, or whose effect its graph would run
+ * into (unmap, destroy, allocate, release, stats, report), are called inside the device's gate:
+ * while a capture is open they are MBR_BUSY, and nothing has happened.
+ *
  * Every call is any-thread; serial slots are serialized by the backing's busy marks. No lock of
  * ours is held (asserted). */
 #ifndef MEMBRANE_HOST_BACKING_PORT_H
 #define MEMBRANE_HOST_BACKING_PORT_H
 
 #include "host/backing/addresses.h"
+#include "host/ep/gate.h"
 #include "host/loader/loader.h"
 
 typedef struct mbr_port mbr_port;
@@ -18,6 +23,7 @@ typedef struct mbr_answer {
     mbr_status status;
     bool quarantined;
     bool unchanged; /* the plugin says that nothing happened */
+    bool gated;     /* unchanged, because the slot was not called: a capture is open */
     uint32_t content;
     uint32_t granted_flags;
     uint64_t id; /* the object's, rising, never reused */
@@ -35,6 +41,15 @@ mbr_status mbr_port_create(const mbr_mechanism *mechanism, mbr_addresses *addres
  * device took along, and so can never be closed, is given up: its code stays mapped. */
 mbr_status mbr_port_close(mbr_port *port, mbr_error *error);
 const mbr_mechanism *mbr_port_mechanism(const mbr_port *port);
+
+/* Of the mechanism's device; set before the port is used, and outlives it. Without one nothing is
+ * gated. */
+void mbr_port_set_gate(mbr_port *port, mbr_gate *gate);
+mbr_gate *mbr_port_gate(const mbr_port *port);
+bool mbr_port_is_gated(const mbr_port *port);
+/* For several gated calls: no capture begins until it is left. False: one is open. */
+bool mbr_port_try_enter_gate(const mbr_port *port);
+void mbr_port_leave_gate(const mbr_port *port);
 
 /* Addresses that overlap others that are out, here or in mbr_port_allocate, are a breach of the
  * contract: the object is withheld and never given back, because giving it back could end what the
@@ -70,7 +85,8 @@ void mbr_port_forget_allocation(mbr_port *port, uint64_t address, uint64_t owned
 /* Lines of a lost context, which are left open. */
 void mbr_port_forget_lines(mbr_port *port, uint64_t count);
 
-/* Moving numbers of the plugin; false if it cannot tell. */
+/* Moving numbers of the plugin; false if it cannot tell, or may not be asked (a capture is open).
+ */
 bool mbr_port_stats(mbr_port *port, mbr_mechanism_stats *stats);
 
 typedef struct mbr_port_figures {
@@ -82,7 +98,7 @@ typedef struct mbr_port_figures {
 
 void mbr_port_read(const mbr_port *port, mbr_port_figures *figures);
 /* Compares the host's counts with the plugin's report and stats: MBR_CONTRACT_BROKEN and the first
- * class that differs. */
+ * class that differs. MBR_BUSY while a capture is open. */
 mbr_status mbr_port_audit(mbr_port *port, mbr_error *error);
 
 #endif

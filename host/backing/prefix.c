@@ -333,11 +333,14 @@ static void add_alias_locked(const mbr_attach *attach, const mbr_keep *keep, mbr
 
 /* A mapping that could not be taken back: the slot is stuck, the extent stays with its users; where
  * nobody knows what became of it, it is never named again. */
-static void strand_alias(const mbr_attach *attach, const mbr_keep *keep, bool quarantined)
+static void strand_alias(
+    const mbr_attach *attach, const mbr_keep *keep, bool quarantined, bool may_retry)
 {
     mbr_backing *backing = attach->prefix->backing;
     mbr_lock_take(&backing->lock);
     add_alias_locked(attach, keep, MBR_SLOT_STUCK);
+    attach->targets[keep->piece]->slots[target_slot(attach, keep)].may_retry = may_retry;
+    backing->retry_count += may_retry;
     if (quarantined)
         mbr_extent_withhold(backing, keep->extent);
     else
@@ -359,7 +362,13 @@ static mbr_status attach_one(const mbr_attach *attach, const mbr_keep *keep, uin
 {
     mbr_range *target = attach->targets[keep->piece];
     uint64_t index = target_slot(attach, keep);
-    if (target->slots[index].state == MBR_SLOT_PARKED && !mbr_range_unmap_slot(target, index))
+    bool parked = target->slots[index].state == MBR_SLOT_PARKED;
+    if (parked && mbr_port_is_gated(attach->prefix->backing->port))
+        return mbr_fail(attach->error, MBR_BUSY,
+            "something is parked at offset %llu, and nothing is unmapped while a graph is being "
+            "captured; reserve the target with MBR_RANGE_UNPARKED",
+            (unsigned long long)keep->offset_bytes);
+    if (parked && !mbr_range_unmap_slot(target, index))
         return mbr_fail(attach->error, MBR_BUSY,
             "what was parked at offset %llu cannot be unmapped; use another range",
             (unsigned long long)keep->offset_bytes);
@@ -373,7 +382,7 @@ static mbr_status attach_one(const mbr_attach *attach, const mbr_keep *keep, uin
     if (answer.quarantined ||
         mbr_port_unmap(attach->prefix->backing->port, target->reservation_id, keep->offset_bytes,
             keep->extent->bytes, &undone, NULL) != MBR_OK) {
-        strand_alias(attach, keep, answer.quarantined || undone.quarantined);
+        strand_alias(attach, keep, answer.quarantined || undone.quarantined, undone.unchanged);
         *residual += keep->extent->bytes;
     } else {
         count_mapping(attach, keep, -1);
@@ -396,7 +405,7 @@ static uint64_t undo_aliases(const mbr_attach *attach, uint32_t end)
             count_mapping(attach, keep, -1);
             continue;
         }
-        strand_alias(attach, keep, answer.quarantined);
+        strand_alias(attach, keep, answer.quarantined, answer.unchanged);
         residual += keep->extent->bytes;
     }
     return residual;
@@ -430,6 +439,8 @@ mbr_status mbr_prefix_map_into(mbr_prefix *prefix, mbr_range *const *targets, ui
     mbr_status status = begin_attach(&attach);
     if (status != MBR_OK)
         return status;
+    for (uint32_t i = 0; i < target_count; i++)
+        mbr_range_note_graphs(targets[i], 0);
     uint32_t done = 0;
     for (; done < prefix->keep_count && status == MBR_OK; done++) {
         if (takes(&attach, &prefix->keeps[done]))

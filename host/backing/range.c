@@ -68,8 +68,8 @@ void mbr_range_set_slot(mbr_range *range, uint64_t index, mbr_slot_state state)
         range->backing->parked_bytes -= slot->extent->owned_bytes;
     if (state == MBR_SLOT_PARKED)
         range->backing->parked_bytes += slot->extent->owned_bytes;
-    if (state == MBR_SLOT_STUCK)
-        range->stuck_count++;
+    range->stuck_count += state == MBR_SLOT_STUCK;
+    range->stuck_count -= slot->state == MBR_SLOT_STUCK;
     if (!is_usable(state)) {
         uint64_t offset = mbr_slot_offset(range, index);
         if (offset < atomic_load_explicit(&range->committed_end, memory_order_relaxed))
@@ -356,6 +356,7 @@ mbr_status mbr_backing_reserve(
     if (status != MBR_OK)
         return status;
 
+    mbr_graphs graphs = mbr_context_graphs_now(options->context, 0);
     mbr_lock_take(&backing->lock);
     mbr_backing_serve_group_locked(backing, options->isolation_group);
     mbr_range *found = find_cached(
@@ -377,6 +378,9 @@ mbr_status mbr_backing_reserve(
     found->context = options->context;
     found->handle = options->handle;
     found->ended = found->end_waits = found->lost = false; /* of its life before */
+    found->graphs = graphs;
+    found->remap_epoch = 1;
+    found->view_count = 0;
     DL_APPEND(backing->live, found);
     backing->live_count++;
     mbr_lock_drop(&backing->lock);
@@ -424,10 +428,11 @@ bool mbr_range_is_lost(const mbr_range *range)
         mbr_context_state(range->context) == MBR_CONTEXT_LOST;
 }
 
-static mbr_status unmap_if_there(const mbr_range *range, uint64_t index, uint64_t bytes)
+mbr_status mbr_slot_unmap_if_there(const mbr_range *range, uint64_t index, mbr_answer *answer)
 {
     mbr_backing *backing = range->backing;
-    mbr_answer answer;
+    uint64_t bytes = range->slots[index].extent->bytes;
+    *answer = (mbr_answer){0};
     switch (mbr_backing_device(backing)) {
     case MBR_DEVICE_IS_LOST:
         return MBR_DEVICE_LOST;
@@ -436,8 +441,17 @@ static mbr_status unmap_if_there(const mbr_range *range, uint64_t index, uint64_
         return MBR_OK;
     default:
         return mbr_port_unmap(backing->port, range->reservation_id, mbr_slot_offset(range, index),
-            bytes, &answer, NULL);
+            bytes, answer, NULL);
     }
+}
+
+void mbr_slot_strand(mbr_range *range, uint64_t index, bool may_retry)
+{
+    mbr_slot *slot = &range->slots[index];
+    mbr_extent_withhold(range->backing, slot->extent);
+    mbr_range_set_slot(range, index, MBR_SLOT_STUCK);
+    slot->may_retry = may_retry;
+    range->backing->retry_count += may_retry;
 }
 
 bool mbr_range_unmap_slot(mbr_range *range, uint64_t index)
@@ -446,13 +460,14 @@ bool mbr_range_unmap_slot(mbr_range *range, uint64_t index)
     mbr_slot *slot = &range->slots[index];
     mbr_extent *extent = slot->extent;
     uint64_t bytes = extent->bytes;
-    mbr_status status = unmap_if_there(range, index, bytes);
+    mbr_answer answer;
+    mbr_status status = mbr_slot_unmap_if_there(range, index, &answer);
     mbr_lock_take(&backing->lock);
     if (status != MBR_OK) { /* I7, unmap failed: neither axis moves */
-        mbr_extent_withhold(backing, extent);
-        mbr_range_set_slot(range, index, MBR_SLOT_STUCK);
+        mbr_slot_strand(range, index, answer.unchanged);
         mbr_lock_drop(&backing->lock);
-        mbr_authority_note_violation(backing->authority);
+        if (!answer.gated)
+            mbr_authority_note_violation(backing->authority);
         return false;
     }
     mbr_holder *holder = slot->holder != NULL ? slot->holder : backing->cache;
@@ -523,7 +538,76 @@ void mbr_range_figures_read(mbr_range *range, mbr_range_figures *figures)
         .committed_bytes = range->committed_bytes + range->alias_bytes,
         .shared_bytes = range->alias_bytes,
         .parked_bytes = range->parked_bytes,
+        .remap_epoch = range->remap_epoch,
+        .pin_count = range->pin_count,
+        .view_count = range->view_count,
     };
     mbr_lock_drop(&backing->lock);
     mbr_growable_give(figures, &whole, sizeof(whole));
+}
+
+/* ---- Graphs, pins and views
+ * ---------------------------------------------------------------------------------------- */
+
+void mbr_range_note_graphs(mbr_range *range, uint64_t stream_id)
+{
+    mbr_graphs graphs = mbr_context_graphs_now(range->context, stream_id);
+    if (graphs.first == 0)
+        return;
+    mbr_lock_take(&range->backing->lock);
+    range->graphs = mbr_graphs_join(range->graphs, graphs);
+    mbr_lock_drop(&range->backing->lock);
+}
+
+bool mbr_range_must_wait(mbr_range *range)
+{
+    mbr_lock_take(&range->backing->lock);
+    mbr_graphs graphs = range->graphs;
+    mbr_lock_drop(&range->backing->lock);
+    return mbr_context_owns(range->context, graphs) || mbr_port_is_gated(range->backing->port);
+}
+
+mbr_status mbr_range_pin_down(mbr_range *range, mbr_error *error)
+{
+    mbr_backing *backing = range->backing;
+    mbr_lock_take(&backing->lock);
+    bool ended = range->ended;
+    range->pin_count += !ended;
+    mbr_lock_drop(&backing->lock);
+    return ended ? mbr_fail(error, MBR_STALE, "the range was released") : MBR_OK;
+}
+
+mbr_status mbr_range_let_up(mbr_range *range, mbr_error *error)
+{
+    mbr_backing *backing = range->backing;
+    mbr_lock_take(&backing->lock);
+    bool pinned = range->pin_count != 0;
+    range->pin_count -= pinned;
+    mbr_lock_drop(&backing->lock);
+    return pinned ? MBR_OK
+                  : mbr_fail(error, MBR_INVALID_ARGUMENT,
+                        "the range is not pinned; every unpin needs a pin of its own");
+}
+
+mbr_status mbr_range_check_pins_locked(const mbr_range *range, mbr_error *error)
+{
+    if (range->pin_count == 0)
+        return MBR_OK;
+    return mbr_fail(error, MBR_BUSY,
+        "%llu pins hold the range, so nothing of it is given back; unpin it first",
+        (unsigned long long)range->pin_count);
+}
+
+uint64_t mbr_range_view_epoch(mbr_range *range, int32_t by)
+{
+    mbr_backing *backing = range->backing;
+    mbr_lock_take(&backing->lock);
+#ifndef NDEBUG
+    range->view_count += (uint64_t)(int64_t)by;
+#else
+    (void)by;
+#endif
+    uint64_t epoch = range->remap_epoch;
+    mbr_lock_drop(&backing->lock);
+    return epoch;
 }

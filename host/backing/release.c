@@ -144,9 +144,13 @@ static mbr_status take_for_end_locked(mbr_range *range, mbr_error *error)
 {
     if (range->ended)
         return mbr_fail(error, MBR_STALE, "the range was released already");
+    mbr_status status = mbr_range_check_pins_locked(range, error);
+    if (status != MBR_OK)
+        return status;
     range->ended = true;
     range->deferred.bytes = range->committed_bytes + range->alias_bytes;
     range->deferred.settle = settle_end;
+    range->deferred.graphs = range->graphs;
     return MBR_OK;
 }
 
@@ -178,11 +182,13 @@ mbr_status mbr_range_end(
     mbr_lock_drop(&backing->lock);
     if (status != MBR_OK)
         return status;
-    if (now || range->deferred.bytes == 0) { /* with nothing mapped there is nothing to wait for */
+    /* With nothing mapped there is nothing to wait for. */
+    if (range->deferred.bytes == 0 || (now && !mbr_range_must_wait(range))) {
         settle_end_now(range);
         return MBR_OK;
     }
-    status = mbr_context_defer(range->context, stream_ids, stream_count, &range->deferred, error);
+    status = mbr_context_defer(
+        range->context, stream_ids, now ? 0 : stream_count, &range->deferred, error);
     if (MBR_STATUS_CLASS(status) == MBR_CLASS_LOST) {
         settle_end(&range->deferred, MBR_SETTLED_LOST);
         return MBR_OK;
@@ -319,12 +325,16 @@ static mbr_status mark_part(mbr_range *range, uint64_t offset, uint64_t bytes, m
         status = mbr_fail(error, MBR_OUT_OF_RANGE, "[%llu, +%llu) ends past the range's %llu bytes",
             (unsigned long long)offset, (unsigned long long)bytes,
             (unsigned long long)range->bytes);
+    if (status == MBR_OK && bytes != 0)
+        status = mbr_range_check_pins_locked(range, error);
     if (status == MBR_OK && bytes != 0) {
         inner_slots(range, offset, bytes, &leave->first, &leave->end);
         uint64_t before = usable_bytes(range, offset, bytes);
         result->decommitted_bytes = mark_leaving_locked(leave);
         result->kept_bytes = before - result->decommitted_bytes;
         leave->deferred.bytes = result->decommitted_bytes;
+        leave->deferred.graphs = range->graphs;
+        range->remap_epoch += result->decommitted_bytes != 0;
         range->leave_count++;
         mbr_range_begin_edit(range, leave);
     }
@@ -348,7 +358,7 @@ mbr_status mbr_range_give_back(mbr_range *range, uint64_t offset_bytes, uint64_t
         mbr_heap_release(backing->heap, leave);
         return status;
     }
-    if (now || result->decommitted_bytes == 0) {
+    if (result->decommitted_bytes == 0 || (now && !mbr_range_must_wait(range))) {
         mbr_lock_take(&backing->lock);
         mbr_range_end_edit(range);
         mbr_lock_drop(&backing->lock);
@@ -356,7 +366,8 @@ mbr_status mbr_range_give_back(mbr_range *range, uint64_t offset_bytes, uint64_t
         settle_leave(&leave->deferred, lost ? MBR_SETTLED_LOST : MBR_SETTLED_RELEASED);
         return MBR_OK;
     }
-    status = mbr_context_defer(range->context, stream_ids, stream_count, &leave->deferred, error);
+    status = mbr_context_defer(
+        range->context, stream_ids, now ? 0 : stream_count, &leave->deferred, error);
     if (status != MBR_OK) {
         unmark_leaving(leave);
         mbr_heap_release(backing->heap, leave);
@@ -453,6 +464,8 @@ void mbr_backing_confirm_lost(mbr_backing *backing, const mbr_context *context)
         mbr_port_forget_reservation(backing->port, range->address, range->bytes);
         mbr_range_make_spare(range);
     }
-    if (mbr_backing_device(backing) == MBR_DEVICE_HAS_ENDED)
-        mbr_backing_empty_cache(backing); /* which calls nobody then */
+    if (mbr_backing_device(backing) == MBR_DEVICE_HAS_ENDED) { /* which calls nobody then */
+        mbr_backing_retry_quarantined(backing);
+        mbr_backing_empty_cache(backing);
+    }
 }

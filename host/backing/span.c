@@ -132,8 +132,10 @@ static mbr_status take_eager(mbr_backing *backing, mbr_context *context, uint64_
         goto free_record;
     }
     mbr_mapped_add(backing->cache, answer.owned_bytes);
-    *record = (mbr_eager_span){
-        .context = context, .address = answer.address, .owned_bytes = answer.owned_bytes};
+    *record = (mbr_eager_span){.context = context,
+        .allocation_id = answer.id,
+        .address = answer.address,
+        .owned_bytes = answer.owned_bytes};
     span->record = record;
     span->address = answer.address;
     span->owned_bytes = answer.owned_bytes;
@@ -187,6 +189,13 @@ static bool retain_eager(mbr_backing *backing, const mbr_span *span)
     return true;
 }
 
+static void keep_for_retry(mbr_backing *backing, mbr_eager_span *record)
+{
+    mbr_lock_take(&backing->lock);
+    DL_APPEND(backing->withheld_spans, record);
+    mbr_lock_drop(&backing->lock);
+}
+
 static void give_eager(mbr_backing *backing, const mbr_span *span)
 {
     mbr_answer answer;
@@ -197,9 +206,13 @@ static void give_eager(mbr_backing *backing, const mbr_span *span)
         mbr_refund(backing->cache, span->owned_bytes);
     } else {
         withhold(backing, span->owned_bytes);
-        mbr_authority_note_violation(backing->authority);
+        if (!answer.gated)
+            mbr_authority_note_violation(backing->authority);
+        if (answer.unchanged)
+            keep_for_retry(backing, span->record);
     }
-    mbr_heap_release(backing->heap, span->record);
+    if (status == MBR_OK || !answer.unchanged)
+        mbr_heap_release(backing->heap, span->record);
 }
 
 void mbr_backing_give_span(mbr_backing *backing, mbr_span *span)

@@ -285,7 +285,10 @@ struct FakeSlots {
         }
         if (const Fault *fault = fake->meet(Slot::kUnmap)) {
             cover(fake, request->reservation_id, request->offset_bytes, request->bytes,
-                [&](auto &mappings, uint64_t start) { mappings[start].lost = true; });
+                [&](auto &mappings, uint64_t start) {
+                    mappings[start].lost = fault->kind == FaultKind::kQuarantine ||
+                        fault->kind == FaultKind::kIllegalPair;
+                });
             return fail(fault, outcome, error);
         }
         cover(fake, request->reservation_id, request->offset_bytes, request->bytes,

@@ -132,6 +132,10 @@ typedef struct mbr_range_figures {
     uint64_t committed_bytes; /* readable and writable by this range */
     uint64_t shared_bytes;    /* of committed: aliases of a prefix, read-only */
     uint64_t parked_bytes;    /* mapped ahead of use, paid by the cache */
+    uint64_t remap_epoch;     /* rises with every decommit, also with one that is handed back: what
+                               * was captured or noted before may show other memory since */
+    uint64_t pin_count;
+    uint64_t view_count; /* views that were not dropped; counted in debug builds, else 0 */
 } mbr_range_figures;
 
 /* By handle, or by any address inside when the handle is 0. */

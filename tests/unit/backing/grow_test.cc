@@ -385,11 +385,11 @@ void sweep(Slot slot, FaultKind kind, bool sticky)
         EXPECT_TRUE(world.agree()) << "slot " << static_cast<int>(slot) << " ordinal " << ordinal;
         world.fake.faults.clear();
         uint64_t owned = world.fake.owned();
-        uint64_t released = mbr_backing_trim(world.backing, UINT64_MAX);
+        uint64_t released = mbr_backing_trim(world.backing, 0);
         EXPECT_EQ(released, owned - world.fake.owned());
         EXPECT_TRUE(world.agree());
         bool left = world.kept().quarantined_count + world.kept().extent_count != 0;
-        EXPECT_FALSE(left && slot == Slot::kDestroy) << "a refused destroy is tried again";
+        EXPECT_FALSE(left && kind == FaultKind::kRefuse) << "what is refused is tried again";
         EXPECT_FALSE(left && slot == Slot::kCreate) << "what was made in part is destroyed";
         mbr_status again = scenario(world, &clean);
         EXPECT_EQ(MBR_OK, again) << "after slot " << static_cast<int>(slot) << " " << ordinal;
@@ -464,8 +464,7 @@ TEST(GrowFaults, DestroyForGood)
 
 TEST(GrowFaults, ProtectAndItsUndo_LeaveAChargedResidual)
 {
-    World world;
-    world.leaks = true;
+    World world; /* whose end tries the unmap once more */
     mbr_range *range = world.reserve(32 * kGranule);
     world.fake.faults.push_back({Slot::kProtect, 1});
     world.fake.faults.push_back({Slot::kUnmap, 1});

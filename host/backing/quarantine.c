@@ -1,0 +1,195 @@
+/* Responsible for second tries: mappings, extents and spans that a plugin refused to take back, or
+ * that a graph capture forbade to give back, and of which it is known that nothing happened to
+ * them. What is in an unknown state stays quarantined for good; nothing here touches it. */
+#include "host/backing/internal.h"
+
+#include <utlist.h>
+
+/* ---- Stuck slots */
+
+/* An extent whose whole is quarantined goes back when this slot is the last that has it. */
+static bool may_retry_slot(const mbr_slot *slot, uint32_t round)
+{
+    if (slot->state != MBR_SLOT_STUCK || !slot->may_retry || slot->tried == round)
+        return false;
+    const mbr_extent *extent = slot->extent;
+    bool quarantined =
+        atomic_load_explicit(&extent->state, memory_order_relaxed) == MBR_EXTENT_QUARANTINED;
+    bool alone = extent->slot_count == 1 && extent->keeps == NULL && extent->attaching_count == 0;
+    return !quarantined || alone;
+}
+
+static mbr_range *find_in(mbr_range *head, uint32_t round, uint64_t *index)
+{
+    mbr_range *range;
+    DL_FOREACH(head, range)
+    {
+        if (range->editor != NULL || range->stuck_count == 0)
+            continue;
+        for (*index = 0; *index < range->slot_count; ++*index)
+            if (may_retry_slot(&range->slots[*index], round))
+                return range;
+    }
+    return NULL;
+}
+
+/* Marks the range as edited, so that it stays. NULL: none is left in this round. */
+static mbr_range *begin_one(
+    mbr_backing *backing, uint32_t round, const void *editor, uint64_t *index)
+{
+    mbr_range *const heads[] = {backing->retained, backing->cached, backing->live};
+    mbr_range *found = NULL;
+    mbr_lock_take(&backing->lock);
+    for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]) && found == NULL; i++)
+        found = backing->retry_count == 0 ? NULL : find_in(heads[i], round, index);
+    if (found != NULL) {
+        mbr_range_begin_edit(found, editor);
+        found->slots[*index].tried = round;
+    }
+    mbr_lock_drop(&backing->lock);
+    return found;
+}
+
+/* Nothing is mapped there any more. True if nobody uses the extent now. */
+static bool release_slot_locked(mbr_range *range, uint64_t index)
+{
+    mbr_backing *backing = range->backing;
+    mbr_slot *slot = &range->slots[index];
+    mbr_extent *extent = slot->extent;
+    bool quarantined = atomic_load(&extent->state) == MBR_EXTENT_QUARANTINED;
+    slot->may_retry = false;
+    backing->retry_count--;
+    backing->quarantined_count--;
+    mbr_range_set_slot(range, index, MBR_SLOT_EMPTY);
+    mbr_extent_remove_slot(extent, slot);
+    if (quarantined)
+        mbr_quarantine_settle(extent->payer, extent->owned_bytes);
+    return !mbr_extent_settle_users(backing, extent);
+}
+
+/* A range that was kept only for what was stuck in it gives its addresses back, or is cached with
+ * what is parked in it. */
+static void finish_one(mbr_range *range)
+{
+    mbr_backing *backing = range->backing;
+    mbr_lock_take(&backing->lock);
+    mbr_range_end_edit(range);
+    bool holds =
+        range->committed_bytes + range->alias_bytes + range->leaving_bytes + range->stuck_count !=
+        0;
+    bool over = range->retained && !holds;
+    bool parks = over && range->parked_bytes != 0;
+    if (over) {
+        DL_DELETE(backing->retained, range);
+        range->retained = false;
+    }
+    if (parks)
+        mbr_range_cache(range);
+    mbr_lock_drop(&backing->lock);
+    if (over && !parks)
+        mbr_range_dissolve(range);
+}
+
+static void retry_slot(mbr_range *range, uint64_t index)
+{
+    mbr_backing *backing = range->backing;
+    mbr_slot *slot = &range->slots[index];
+    mbr_extent *extent = slot->extent;
+    uint64_t bytes = extent->bytes;
+    mbr_answer answer;
+    mbr_status status = mbr_slot_unmap_if_there(range, index, &answer);
+    mbr_lock_take(&backing->lock);
+    mbr_holder *holder = slot->holder != NULL ? slot->holder : backing->cache;
+    bool unused = status == MBR_OK && release_slot_locked(range, index);
+    if (status != MBR_OK && answer.quarantined) {
+        slot->may_retry = false; /* now nobody knows */
+        backing->retry_count--;
+    }
+    mbr_lock_drop(&backing->lock);
+    if (status == MBR_OK)
+        mbr_mapped_sub(holder, bytes);
+    if (unused)
+        mbr_extent_recycle(backing, extent);
+}
+
+static void retry_slots(mbr_backing *backing)
+{
+    int editor;
+    uint64_t index;
+    mbr_range *range;
+    mbr_lock_take(&backing->lock);
+    uint32_t round = ++backing->retry_round;
+    mbr_lock_drop(&backing->lock);
+    while ((range = begin_one(backing, round, &editor, &index)) != NULL) {
+        retry_slot(range, index);
+        finish_one(range);
+    }
+}
+
+/* ---- Spans */
+
+/* What a device took along is gone without a call. */
+static mbr_status release_if_there(
+    mbr_backing *backing, const mbr_eager_span *span, mbr_answer *answer)
+{
+    *answer = (mbr_answer){.unchanged = true};
+    switch (mbr_backing_device(backing)) {
+    case MBR_DEVICE_IS_LOST:
+        return MBR_DEVICE_LOST;
+    case MBR_DEVICE_HAS_ENDED:
+        mbr_port_forget_allocation(backing->port, span->address, span->owned_bytes);
+        return MBR_OK;
+    default:
+        return mbr_port_release(
+            backing->port, span->allocation_id, span->address, span->owned_bytes, answer, NULL);
+    }
+}
+
+static uint64_t retry_span(mbr_backing *backing, mbr_eager_span *span)
+{
+    mbr_answer answer;
+    mbr_status status = release_if_there(backing, span, &answer);
+    bool gone = status == MBR_OK, lost = !gone && !answer.unchanged;
+    mbr_lock_take(&backing->lock);
+    if (gone) {
+        backing->quarantined_count--;
+        backing->withheld_span_bytes -= span->owned_bytes;
+    } else if (!lost) {
+        DL_APPEND(backing->withheld_spans, span);
+    }
+    mbr_lock_drop(&backing->lock);
+    uint64_t released_bytes = gone ? span->owned_bytes : 0;
+    if (gone) {
+        mbr_quarantine_settle(mbr_backing_cache(backing), released_bytes);
+        mbr_mapped_sub(mbr_backing_cache(backing), released_bytes);
+        mbr_refund(mbr_backing_cache(backing), released_bytes);
+    }
+    if (gone || lost)
+        mbr_heap_release(backing->heap, span);
+    return released_bytes;
+}
+
+static uint64_t retry_spans(mbr_backing *backing)
+{
+    uint64_t released_bytes = 0;
+    mbr_lock_take(&backing->lock);
+    mbr_eager_span *spans = backing->withheld_spans;
+    backing->withheld_spans = NULL;
+    mbr_lock_drop(&backing->lock);
+    while (spans != NULL) {
+        mbr_eager_span *span = spans;
+        DL_DELETE(spans, span);
+        released_bytes += retry_span(backing, span);
+    }
+    return released_bytes;
+}
+
+uint64_t mbr_backing_retry_quarantined(mbr_backing *backing)
+{
+    if (!mbr_port_try_enter_gate(backing->port)) /* nothing could be done */
+        return 0;
+    retry_slots(backing);
+    uint64_t released_bytes = retry_spans(backing) + mbr_extent_retry_withheld(backing);
+    mbr_port_leave_gate(backing->port);
+    return released_bytes;
+}

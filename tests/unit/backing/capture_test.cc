@@ -1,0 +1,368 @@
+// A graph capture on the mechanism's device: no slot that it would not survive is called while it
+// is open, what is made meanwhile belongs to its graph, and everything is made up for afterwards.
+// Pins and remap epochs of ranges.
+#include "tests/unit/backing/world.h"
+
+namespace membrane
+{
+namespace
+{
+
+struct Gate {
+    mbr_gate gate;
+    Gate() { mbr_gate_init(&gate); }
+    ~Gate() { mbr_gate_finish(&gate); }
+};
+
+class CaptureWorld : public Gate, public World
+{
+  public:
+    explicit CaptureWorld(uint64_t keep = UINT64_MAX, uint64_t limit = UINT64_C(64) << 20)
+        : World(limit, keep)
+    {
+        mbr_port_set_gate(port, &gate);
+        EXPECT_EQ(MBR_OK, mbr_context_join_gate(context, &gate, nullptr));
+        graph.gone = [](mbr_graph *) {};
+    }
+
+    void begin()
+    {
+        EXPECT_EQ(MBR_OK, mbr_context_begin_capture(context, stream, UINT64_MAX, &graph, nullptr));
+        gated_before_ = gated_calls();
+    }
+    // No gated slot was called since begin.
+    void end_capture()
+    {
+        EXPECT_EQ(gated_before_, gated_calls());
+        mbr_graph *ended = nullptr;
+        EXPECT_EQ(MBR_OK, mbr_context_end_capture(context, stream, &ended, nullptr));
+        EXPECT_EQ(&graph, ended);
+        mbr_backing_catch_up(backing);
+    }
+    void retire()
+    {
+        EXPECT_EQ(MBR_OK, mbr_context_retire_graph(context, &graph, nullptr, 0, nullptr));
+        reap();
+    }
+    void reap()
+    {
+        while (mbr_context_reap(context, true) != 0)
+            ;
+    }
+    mbr_status decommit(mbr_range *range, uint64_t offset, uint64_t bytes, bool now = true,
+        mbr_error *error = nullptr)
+    {
+        mbr_range_decommit_result result = {};
+        result.struct_size = sizeof(result);
+        return mbr_range_give_back(range, offset, bytes, now, &stream, now ? 0 : 1, &result, error);
+    }
+    uint64_t gated_calls() const
+    {
+        return fake.calls(Slot::kUnmap) + fake.calls(Slot::kDestroy) + fake.calls(Slot::kAllocate) +
+            fake.calls(Slot::kRelease);
+    }
+
+    mbr_graph graph = {};
+
+  private:
+    uint64_t gated_before_ = 0;
+};
+
+mbr_error new_error()
+{
+    mbr_error error = {};
+    error.struct_size = sizeof(error);
+    return error;
+}
+
+TEST(Capture, ReserveAndGrow_WorkWhileItIsOpen)
+{
+    CaptureWorld world;
+    world.begin();
+    mbr_range *range = world.reserve(64 * kGranule);
+    ASSERT_NE(nullptr, range);
+    EXPECT_EQ(MBR_OK, world.grow(range, 0, 4 * kGranule));
+    EXPECT_EQ(MBR_OK, world.grow(range, 4 * kGranule, 4 * kGranule));
+    world.end_capture();
+    EXPECT_TRUE(world.agree());
+    world.retire();
+    EXPECT_EQ(MBR_OK, world.end(range));
+}
+
+TEST(Capture, WhatIsParkedElsewhere_IsNotMoved)
+{
+    CaptureWorld world;
+    mbr_range *former = world.reserve(8 * kGranule);
+    ASSERT_EQ(MBR_OK, world.grow(former, 0, 4 * kGranule));
+    ASSERT_EQ(MBR_OK, world.end(former));
+    world.begin();
+    mbr_range *range = world.reserve(16 * kGranule);
+    ASSERT_EQ(MBR_OK, world.grow(range, 0, 4 * kGranule));
+    EXPECT_EQ(8u, world.fake.extents());
+    world.end_capture();
+    ASSERT_EQ(MBR_OK, world.grow(range, 4 * kGranule, 4 * kGranule));
+    EXPECT_EQ(8u, world.fake.extents()); // moved now
+    EXPECT_TRUE(world.agree());
+    world.retire();
+    EXPECT_EQ(MBR_OK, world.end(range));
+}
+
+TEST(Capture, GrowthThatFails_DestroysNothingOfWhatItMade)
+{
+    CaptureWorld world;
+    mbr_range *range = world.reserve(64 * kGranule);
+    world.begin();
+    world.fake.faults.push_back({Slot::kCreate, 3});
+    EXPECT_EQ(MBR_OUT_OF_MEMORY, world.grow(range, 0, 4 * kGranule));
+    EXPECT_EQ(0u, world.charged(world.kv));
+    EXPECT_EQ(2 * kGranule, world.kept().pooled_bytes);
+    EXPECT_TRUE(world.agree());
+    world.fake.faults.clear();
+    EXPECT_EQ(MBR_OK, world.grow(range, 0, 2 * kGranule)); // from there
+    EXPECT_EQ(2u, world.fake.extents());
+    world.end_capture();
+    world.retire();
+    EXPECT_EQ(MBR_OK, world.end(range));
+}
+
+TEST(Capture, GrowthThatFailsMapped_IsQuarantinedUntilTheCaptureEnds)
+{
+    CaptureWorld world;
+    mbr_range *range = world.reserve(64 * kGranule);
+    world.begin();
+    world.fake.faults.push_back({Slot::kProtect, 1});
+    mbr_range_grow_result result = {};
+    result.struct_size = sizeof(result);
+    EXPECT_EQ(MBR_RESIDUAL, world.grow(range, 0, 2 * kGranule, &result));
+    EXPECT_EQ(2 * kGranule, result.residual_bytes);
+    EXPECT_EQ(2 * kGranule, world.books().quarantined_bytes);
+    EXPECT_EQ(2u, world.kept().quarantined_count);
+    EXPECT_EQ(MBR_BUSY, world.grow(range, 0, 2 * kGranule));
+    EXPECT_TRUE(world.agree());
+    uint64_t violations = world.books().violation_count;
+    world.end_capture();
+    EXPECT_EQ(0u, world.books().quarantined_bytes);
+    EXPECT_EQ(0u, world.kept().quarantined_count);
+    EXPECT_EQ(0u, world.charged(world.kv));
+    EXPECT_EQ(violations, world.books().violation_count);  // nobody broke a rule
+    EXPECT_EQ(MBR_OK, world.grow(range, 0, 2 * kGranule)); // the places are in use again
+    EXPECT_TRUE(world.agree());
+    world.retire();
+    EXPECT_EQ(MBR_OK, world.end(range));
+}
+
+TEST(Capture, ReleasesThatSayNow_AreQueuedUntilItEnds)
+{
+    CaptureWorld world(0); // keeps nothing: whoever gives back unmaps and destroys
+    mbr_range *whole = world.reserve(8 * kGranule), *part = world.reserve(8 * kGranule);
+    ASSERT_EQ(MBR_OK, world.grow(whole, 0, 8 * kGranule));
+    ASSERT_EQ(MBR_OK, world.grow(part, 0, 8 * kGranule));
+    world.begin();
+    EXPECT_EQ(MBR_OK, world.end(whole));
+    EXPECT_EQ(MBR_OK, world.decommit(part, 4 * kGranule, 4 * kGranule));
+    world.reap();
+    EXPECT_EQ(16u, world.fake.mappings());
+    EXPECT_EQ(16 * kGranule, world.charged(world.kv));
+    EXPECT_TRUE(world.agree());
+    world.end_capture();
+    world.reap();
+    EXPECT_EQ(4u, world.fake.mappings());
+    EXPECT_EQ(4 * kGranule, world.charged(world.kv));
+    EXPECT_EQ(0u, world.cached());
+    EXPECT_TRUE(world.agree());
+    world.retire();
+    EXPECT_EQ(MBR_OK, world.end(part));
+}
+
+TEST(Capture, CacheAboveItsWatermark_IsGivenBackWhenItEnds)
+{
+    CaptureWorld world(0);
+    mbr_span span;
+    ASSERT_EQ(MBR_OK,
+        mbr_backing_take_span(world.backing, world.context, world.stream, 0, 16 * kGranule, 0,
+            &span, nullptr, nullptr));
+    world.begin();
+    mbr_backing_give_span(world.backing, &span);
+    EXPECT_EQ(16 * kGranule, world.cached());
+    EXPECT_EQ(0u, mbr_backing_evict(world.backing, UINT64_MAX));
+    EXPECT_EQ(0u, mbr_backing_trim(world.backing, 0));
+    world.end_capture();
+    EXPECT_EQ(0u, world.cached());
+    EXPECT_TRUE(world.agree());
+    world.retire();
+}
+
+TEST(Capture, AttachOverWhatIsParked_IsRefusedUnlessTheTargetHasNone)
+{
+    CaptureWorld world;
+    mbr_range *source = world.reserve(8 * kGranule), *former = world.reserve(8 * kGranule);
+    ASSERT_EQ(MBR_OK, world.grow(source, 0, 2 * kGranule));
+    ASSERT_EQ(MBR_OK, world.grow(former, 0, 2 * kGranule));
+    ASSERT_EQ(MBR_OK, world.end(former));
+    mbr_range_part part = {source, 0, 0, 2 * kGranule};
+    mbr_prefix *prefix = nullptr;
+    mbr_prefix_result made = {};
+    made.struct_size = sizeof(made);
+    ASSERT_EQ(MBR_OK,
+        mbr_backing_make_prefix(world.backing, &part, 1, world.prefix, &prefix, &made, nullptr));
+    world.begin();
+    mbr_range *parked = world.reserve(8 * kGranule);
+    ASSERT_EQ(2 * kGranule, world.figures(parked).parked_bytes);
+    mbr_range *plain = world.reserve(8 * kGranule, {kGranule, kGranule, 0}, MBR_RANGE_UNPARKED);
+    mbr_prefix_attach_result result = {};
+    result.struct_size = sizeof(result);
+    mbr_error error = new_error();
+    EXPECT_EQ(
+        MBR_BUSY, mbr_prefix_map_into(prefix, &parked, 1, nullptr, world.kv, &result, &error));
+    EXPECT_NE(nullptr, strstr(error.text, "MBR_RANGE_UNPARKED")) << error.text;
+    EXPECT_EQ(MBR_OK, mbr_prefix_map_into(prefix, &plain, 1, nullptr, world.kv, &result, &error));
+    EXPECT_TRUE(world.agree());
+    world.end_capture();
+    world.retire();
+    mbr_prefix_end(prefix);
+    for (mbr_range *range : {source, parked, plain})
+        EXPECT_EQ(MBR_OK, world.end(range));
+}
+
+TEST(Capture, WithoutVirtual_AllocateIsBusyAndReleaseIsMadeUpFor)
+{
+    CaptureWorld world;
+    world.fake.mechanism.has_virtual = false;
+    const_cast<mbr_mechanism *>(mbr_port_mechanism(world.port))->has_virtual = false;
+    mbr_span span, other;
+    ASSERT_EQ(MBR_OK,
+        mbr_backing_take_span(world.backing, world.context, world.stream, 0, 16 * kGranule, 0,
+            &span, nullptr, nullptr));
+    world.begin();
+    mbr_error error = new_error();
+    EXPECT_EQ(MBR_BUSY,
+        mbr_backing_take_span(world.backing, world.context, world.stream, 0, 16 * kGranule, 0,
+            &other, nullptr, &error));
+    EXPECT_NE(nullptr, strstr(error.text, "captured")) << error.text;
+    mbr_backing_give_span(world.backing, &span);
+    EXPECT_EQ(16 * kGranule, world.books().quarantined_bytes);
+    EXPECT_EQ(1u, world.kept().quarantined_count);
+    world.end_capture();
+    EXPECT_EQ(0u, world.books().charged_bytes);
+    EXPECT_EQ(0u, world.kept().quarantined_count);
+    EXPECT_TRUE(world.agree());
+    world.retire();
+}
+
+TEST(Capture, MovingNumbers_AreNotAskedFor)
+{
+    CaptureWorld world;
+    world.begin();
+    mbr_mechanism_stats stats;
+    EXPECT_FALSE(mbr_port_stats(world.port, &stats));
+    EXPECT_EQ(MBR_BUSY, mbr_port_audit(world.port, nullptr));
+    world.end_capture();
+    world.retire();
+}
+
+// ---- What the graph owns ----
+
+TEST(Capture, RangeGrownInIt_GivesNothingBackBeforeTheGraphIsRetired)
+{
+    CaptureWorld world(0);
+    mbr_range *grown = world.reserve(8 * kGranule), *old = world.reserve(8 * kGranule);
+    ASSERT_EQ(MBR_OK, world.grow(grown, 0, 2 * kGranule));
+    ASSERT_EQ(MBR_OK, world.grow(old, 0, 2 * kGranule));
+    world.begin();
+    ASSERT_EQ(MBR_OK, world.grow(grown, 2 * kGranule, 2 * kGranule));
+    mbr_range *made = world.reserve(8 * kGranule);
+    world.end_capture();
+    ASSERT_EQ(MBR_OK, world.grow(made, 0, kGranule));
+    EXPECT_EQ(MBR_OK, world.decommit(grown, 0, kGranule));
+    EXPECT_EQ(MBR_OK, world.end(grown, false));
+    EXPECT_EQ(MBR_OK, world.end(made));
+    EXPECT_EQ(MBR_OK, world.end(old)); // not the graph's: at once
+    world.reap();
+    EXPECT_EQ(5u, world.fake.mappings()); // I11
+    mbr_range *next = world.reserve(8 * kGranule);
+    EXPECT_NE(mbr_range_address(grown), mbr_range_address(next)); // I10
+    EXPECT_TRUE(world.agree());
+    world.retire();
+    EXPECT_EQ(0u, world.fake.mappings());
+    EXPECT_EQ(0u, world.books().charged_bytes);
+    EXPECT_TRUE(world.agree());
+    mbr_range *again = world.reserve(8 * kGranule); // in its next life nobody owns it
+    ASSERT_EQ(MBR_OK, world.grow(again, 0, kGranule));
+    EXPECT_EQ(MBR_OK, world.end(again));
+    EXPECT_EQ(0u, world.fake.mappings());
+    EXPECT_EQ(MBR_OK, world.end(next));
+}
+
+TEST(Capture, LossWhileRangesWait_RetainsThem)
+{
+    CaptureWorld world;
+    world.line.automatic = false;
+    mbr_range *owned = nullptr;
+    world.begin();
+    owned = world.reserve(8 * kGranule);
+    ASSERT_EQ(MBR_OK, world.grow(owned, 0, 2 * kGranule));
+    ASSERT_EQ(MBR_OK, world.end(owned));
+    mbr_context_lose(world.context);
+    EXPECT_EQ(2 * kGranule, world.books().retained_bytes);
+    EXPECT_EQ(2u, world.fake.mappings());
+    mbr_graph *graph = nullptr;
+    EXPECT_EQ(
+        MBR_DEVICE_LOST, mbr_context_end_capture(world.context, world.stream, &graph, nullptr));
+    mbr_context_confirm_end(world.context);
+    mbr_backing_confirm_lost(world.backing, world.context);
+    EXPECT_EQ(0u, world.books().charged_bytes);
+    world.fake.forget_all();
+}
+
+// ---- Pins and epochs ----
+
+TEST(Pin, HeldRange_IsNeitherDecommittedNorEnded)
+{
+    CaptureWorld world;
+    mbr_range *range = world.reserve(8 * kGranule);
+    ASSERT_EQ(MBR_OK, world.grow(range, 0, 4 * kGranule));
+    ASSERT_EQ(MBR_OK, mbr_range_pin_down(range, nullptr));
+    ASSERT_EQ(MBR_OK, mbr_range_pin_down(range, nullptr));
+    EXPECT_EQ(2u, world.figures(range).pin_count);
+    mbr_error error = new_error();
+    EXPECT_EQ(MBR_BUSY, world.decommit(range, 0, kGranule, true, &error));
+    EXPECT_NE(nullptr, strstr(error.text, "2 pins")) << error.text;
+    EXPECT_EQ(MBR_BUSY, world.decommit(range, 0, kGranule, false));
+    EXPECT_EQ(MBR_BUSY, world.end(range));
+    EXPECT_EQ(1u, world.figures(range).remap_epoch);
+    EXPECT_EQ(MBR_OK, world.grow(range, 4 * kGranule, kGranule)); // it may grow
+    ASSERT_EQ(MBR_OK, mbr_range_let_up(range, nullptr));
+    EXPECT_EQ(MBR_BUSY, world.end(range, false));
+    ASSERT_EQ(MBR_OK, mbr_range_let_up(range, nullptr));
+    EXPECT_EQ(MBR_INVALID_ARGUMENT, mbr_range_let_up(range, nullptr));
+    EXPECT_EQ(MBR_OK, world.decommit(range, 0, kGranule));
+    EXPECT_EQ(MBR_OK, world.end(range));
+    EXPECT_EQ(MBR_STALE, mbr_range_pin_down(range, nullptr));
+    EXPECT_TRUE(world.agree());
+}
+
+TEST(Epoch, OfARange_RisesWithDecommitsAndNotWithGrowth)
+{
+    CaptureWorld world;
+    mbr_range *range = world.reserve(8 * kGranule);
+    ASSERT_EQ(MBR_OK, world.grow(range, 0, 4 * kGranule));
+    uint64_t epoch = world.figures(range).remap_epoch;
+    ASSERT_EQ(MBR_OK, world.decommit(range, kGranule / 2, kGranule)); // no whole extent inside
+    ASSERT_EQ(MBR_OK, world.grow(range, 4 * kGranule, kGranule));
+    EXPECT_EQ(epoch, world.figures(range).remap_epoch);
+    ASSERT_EQ(MBR_OK, world.decommit(range, kGranule, 2 * kGranule));
+    EXPECT_LT(epoch, world.figures(range).remap_epoch);
+    epoch = world.figures(range).remap_epoch;
+    ASSERT_EQ(MBR_OK, world.grow(range, kGranule, 2 * kGranule)); // the remap: known since then
+    EXPECT_EQ(epoch, world.figures(range).remap_epoch);
+    ASSERT_EQ(MBR_OK, world.decommit(range, 4 * kGranule, kGranule, false)); // also when queued
+    EXPECT_LT(epoch, world.figures(range).remap_epoch);
+    EXPECT_EQ(MBR_OK, world.end(range));
+    world.reap();
+    mbr_range *next = world.reserve(8 * kGranule); // another life
+    EXPECT_EQ(1u, world.figures(next).remap_epoch);
+    EXPECT_EQ(MBR_OK, world.end(next));
+}
+
+} // namespace
+} // namespace membrane

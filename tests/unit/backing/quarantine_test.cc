@@ -1,0 +1,172 @@
+// Quarantine per axis: what a plugin refused to take back, with nothing changed, is tried again at
+// trim and teardown; what is in an unknown state never is.
+#include "tests/unit/backing/world.h"
+
+namespace membrane
+{
+namespace
+{
+
+void refuse_next(World *world, Slot slot, FaultKind kind = FaultKind::kRefuse)
+{
+    world->fake.faults = {{slot, world->fake.calls(slot) + 1, kind, MBR_SYSTEM}};
+}
+
+mbr_status decommit(mbr_range *range, uint64_t offset, uint64_t bytes)
+{
+    mbr_range_decommit_result result = {};
+    result.struct_size = sizeof(result);
+    return mbr_range_give_back(range, offset, bytes, true, nullptr, 0, &result, nullptr);
+}
+
+TEST(Quarantine, RefusedUnmap_IsTriedAgainAtTrimAndThePlaceIsUsedAgain)
+{
+    World world;
+    mbr_range *range = world.reserve(8 * kGranule);
+    ASSERT_EQ(MBR_OK, world.grow(range, 0, 4 * kGranule));
+    refuse_next(&world, Slot::kUnmap);
+    ASSERT_EQ(MBR_OK, decommit(range, kGranule, kGranule));
+    EXPECT_EQ(4 * kGranule, world.charged(world.kv)); // neither axis moved
+    EXPECT_EQ(4 * kGranule, world.mapped_by(world.kv));
+    EXPECT_EQ(kGranule, world.books().quarantined_bytes);
+    EXPECT_EQ(1u, world.kept().quarantined_count);
+    EXPECT_EQ(MBR_BUSY, world.grow(range, kGranule, kGranule));
+    world.fake.faults = {{Slot::kUnmap, 1, FaultKind::kRefuse, MBR_SYSTEM, /* sticky */ true}};
+    EXPECT_EQ(0u, mbr_backing_trim(world.backing, UINT64_MAX)); // once a trim, not for ever
+    EXPECT_EQ(1u, world.kept().quarantined_count);
+    world.fake.faults.clear();
+    mbr_backing_trim(world.backing, UINT64_MAX);
+    EXPECT_EQ(0u, world.kept().quarantined_count);
+    EXPECT_EQ(0u, world.books().quarantined_bytes);
+    EXPECT_EQ(3 * kGranule, world.charged(world.kv));
+    EXPECT_EQ(3 * kGranule, world.mapped_by(world.kv));
+    EXPECT_EQ(kGranule, world.kept().pooled_bytes);
+    EXPECT_TRUE(world.agree());
+    EXPECT_EQ(MBR_OK, world.grow(range, kGranule, kGranule));
+    EXPECT_EQ(MBR_OK, world.end(range));
+}
+
+TEST(Quarantine, UnknownOutcome_IsNeverTriedAgain)
+{
+    World world;
+    world.leaks = true;
+    mbr_range *range = world.reserve(8 * kGranule);
+    ASSERT_EQ(MBR_OK, world.grow(range, 0, 2 * kGranule));
+    refuse_next(&world, Slot::kUnmap, FaultKind::kQuarantine);
+    ASSERT_EQ(MBR_OK, decommit(range, 0, kGranule));
+    world.fake.faults.clear();
+    uint64_t unmaps = world.fake.calls(Slot::kUnmap);
+    mbr_backing_trim(world.backing, UINT64_MAX);
+    EXPECT_EQ(unmaps, world.fake.calls(Slot::kUnmap));
+    EXPECT_EQ(kGranule, world.books().quarantined_bytes);
+    EXPECT_EQ(MBR_OK, world.end(range));
+    EXPECT_TRUE(world.agree());
+}
+
+TEST(Quarantine, RetryWithAnUnknownOutcome_IsTheLastOne)
+{
+    World world;
+    world.leaks = true;
+    mbr_range *range = world.reserve(8 * kGranule);
+    ASSERT_EQ(MBR_OK, world.grow(range, 0, 2 * kGranule));
+    refuse_next(&world, Slot::kUnmap);
+    ASSERT_EQ(MBR_OK, decommit(range, 0, kGranule));
+    refuse_next(&world, Slot::kUnmap, FaultKind::kQuarantine);
+    mbr_backing_trim(world.backing, UINT64_MAX);
+    world.fake.faults.clear();
+    uint64_t unmaps = world.fake.calls(Slot::kUnmap);
+    mbr_backing_trim(world.backing, UINT64_MAX);
+    EXPECT_EQ(unmaps, world.fake.calls(Slot::kUnmap));
+    EXPECT_EQ(MBR_OK, world.end(range));
+    EXPECT_TRUE(world.agree());
+}
+
+TEST(Quarantine, RangeKeptForAStuckPlace_IsInUseAgainAfterTheRetry)
+{
+    World world;
+    mbr_range *range = world.reserve(8 * kGranule);
+    ASSERT_EQ(MBR_OK, world.grow(range, 0, 2 * kGranule));
+    refuse_next(&world, Slot::kUnmap);
+    ASSERT_EQ(MBR_OK, decommit(range, 0, kGranule));
+    world.fake.faults.clear();
+    ASSERT_EQ(MBR_OK, world.end(range));
+    EXPECT_EQ(kGranule, world.charged(world.kv));
+    EXPECT_EQ(0u, world.kept().cached_range_count);
+    mbr_range *next = world.reserve(8 * kGranule);
+    EXPECT_NE(mbr_range_address(range), mbr_range_address(next)); // I10
+    EXPECT_EQ(MBR_OK, world.end(next));
+    mbr_backing_trim(world.backing, 0);
+    EXPECT_EQ(2u, world.kept().cached_range_count);
+    EXPECT_EQ(0u, world.fake.extents());
+    EXPECT_EQ(0u, world.books().charged_bytes);
+    EXPECT_TRUE(world.agree());
+}
+
+TEST(Quarantine, SharedExtentStuckAtOnePlace_GoesWhenItsOtherUsersAreGone)
+{
+    World world;
+    mbr_range *source = world.reserve(8 * kGranule), *sharer = world.reserve(8 * kGranule);
+    ASSERT_EQ(MBR_OK, world.grow(source, 0, kGranule));
+    mbr_range_part part = {source, 0, 0, kGranule};
+    mbr_prefix *prefix = nullptr;
+    mbr_prefix_result made = {};
+    made.struct_size = sizeof(made);
+    ASSERT_EQ(MBR_OK,
+        mbr_backing_make_prefix(world.backing, &part, 1, world.prefix, &prefix, &made, nullptr));
+    mbr_prefix_attach_result attached = {};
+    attached.struct_size = sizeof(attached);
+    ASSERT_EQ(
+        MBR_OK, mbr_prefix_map_into(prefix, &sharer, 1, nullptr, world.kv, &attached, nullptr));
+    refuse_next(&world, Slot::kUnmap);
+    ASSERT_EQ(MBR_OK, world.end(source));
+    world.fake.faults.clear();
+    mbr_backing_trim(world.backing, 0);
+    EXPECT_EQ(1u, world.kept().quarantined_count); // others read it: its mark stays
+    EXPECT_EQ(kGranule, world.books().quarantined_bytes);
+    ASSERT_EQ(MBR_OK, world.end(sharer));
+    mbr_prefix_end(prefix);
+    mbr_backing_trim(world.backing, 0);
+    EXPECT_EQ(0u, world.kept().quarantined_count);
+    EXPECT_EQ(0u, world.books().charged_bytes);
+    EXPECT_EQ(0u, world.fake.mappings());
+    EXPECT_TRUE(world.agree());
+}
+
+TEST(Quarantine, RefusedRelease_IsTriedAgainAtTrim)
+{
+    World world;
+    world.fake.mechanism.has_virtual = false;
+    const_cast<mbr_mechanism *>(mbr_port_mechanism(world.port))->has_virtual = false;
+    mbr_span span;
+    ASSERT_EQ(MBR_OK,
+        mbr_backing_take_span(world.backing, world.context, world.stream, 0, 16 * kGranule, 0,
+            &span, nullptr, nullptr));
+    refuse_next(&world, Slot::kRelease);
+    mbr_backing_give_span(world.backing, &span);
+    EXPECT_EQ(16 * kGranule, world.books().quarantined_bytes);
+    world.fake.faults.clear();
+    EXPECT_EQ(16 * kGranule, mbr_backing_trim(world.backing, UINT64_MAX));
+    EXPECT_EQ(0u, world.books().charged_bytes);
+    EXPECT_EQ(0u, world.kept().quarantined_count);
+    EXPECT_TRUE(world.agree());
+}
+
+// The end of the backing is itself a retry: World asserts that nothing is left.
+TEST(Quarantine, Teardown_TriesEverythingOnceMore)
+{
+    World world;
+    mbr_range *range = world.reserve(8 * kGranule);
+    ASSERT_EQ(MBR_OK, world.grow(range, 0, 4 * kGranule));
+    refuse_next(&world, Slot::kUnmap);
+    ASSERT_EQ(MBR_OK, decommit(range, 0, kGranule));
+    world.fake.faults.clear();
+    ASSERT_EQ(MBR_OK, world.end(range));
+    refuse_next(&world, Slot::kDestroy);
+    mbr_backing_evict(world.backing, kGranule);
+    EXPECT_EQ(2u, world.kept().quarantined_count);
+    EXPECT_EQ(2 * kGranule, world.books().quarantined_bytes);
+    EXPECT_TRUE(world.agree());
+}
+
+} // namespace
+} // namespace membrane
