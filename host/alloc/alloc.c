@@ -1,7 +1,8 @@
 /* Responsible for one allocation from request to published result: class, payer, block, charge,
- * content, in this order, undone in reverse. Where no block is to be had it asks, dearest last: the
- * slabs, completed releases, the backing, a smaller span, other threads' blocks and idle slabs.
- * Never holds a lock by itself. */
+ * content, in this order, undone in reverse. Where the thread has no block it asks, dearest last:
+ * releases that wait for the request's own stream, the slabs, completed releases, the backing, a
+ * smaller span, other threads' blocks and idle slabs, releases that wait for other streams. Never
+ * holds a lock by itself. */
 #include "host/alloc/cache.h"
 #include "host/alloc/payer.h"
 #include "host/ep/context.h"
@@ -14,8 +15,10 @@ typedef struct need {
     mbr_cache *cache; /* NULL: the thread has none */
     const mbr_arena_request *request;
     uint32_t class_index;
-    mbr_status status;   /* of the last attempt */
-    mbr_refusal refusal; /* of the last refused one */
+    const mbr_memo *memo; /* who pays */
+    bool is_paid;         /* for the block, already */
+    mbr_status status;    /* of the last attempt */
+    mbr_refusal refusal;  /* of the last refused one */
     mbr_error *error;
 } need;
 
@@ -60,6 +63,23 @@ static uint32_t refill(need *need)
     return need->class_index == MBR_CLASS_OWN_SPAN
         ? 0
         : mbr_cache_refill(need->arena, need->cache, need->class_index);
+}
+
+/* Out of the release queue. What must be zero is not taken: only the stream could fill it, and a
+ * fill may be refused when the block cannot go back any more. */
+static uint32_t reactivate(need *need, bool behind_others)
+{
+    if ((need->request->flags & MBR_ALLOC_ZEROED) != 0)
+        return 0;
+    mbr_reactivation wanted = {.class_index = need->class_index,
+        .stream_id = need->request->stream_id,
+        .bytes = need->request->bytes,
+        .align_bytes = need->request->align_bytes,
+        .payer_bits = need->memo->bits,
+        .behind_others = behind_others};
+    uint32_t block = mbr_alloc_reactivate(need->arena, need->cache, &wanted);
+    need->is_paid = block != 0 && wanted.is_paid;
+    return block;
 }
 
 static uint32_t reap_and_refill(need *need)
@@ -131,7 +151,9 @@ static uint32_t grow_exact(need *need)
 /* 0: need->status says why. */
 static uint32_t seek(need *need)
 {
-    uint32_t block = refill(need);
+    uint32_t block = reactivate(need, false);
+    if (block == 0)
+        block = refill(need);
     if (block == 0)
         block = reap_and_refill(need);
     if (block != 0)
@@ -148,6 +170,9 @@ static uint32_t seek(need *need)
         block = reclaim_and_grow(need);
     if (block == 0 && MBR_STATUS_CLASS(need->status) == MBR_CLASS_EXHAUSTED)
         block = grow_exact(need);
+    /* Instead of a refusal alone: the new work would stand still with the other stream. */
+    if (block == 0 && MBR_STATUS_CLASS(need->status) == MBR_CLASS_EXHAUSTED)
+        block = reactivate(need, true);
     return block;
 }
 
@@ -318,6 +343,7 @@ static mbr_status alloc_block(need *need, mbr_alloc_result *result)
     const mbr_arena_request *request = need->request;
     mbr_memo own;
     const mbr_memo *memo = find_payer(need, &own);
+    need->memo = memo;
     if (memo == NULL)
         return need->status;
     uint32_t index = take_block(need);
@@ -329,7 +355,7 @@ static mbr_status alloc_block(need *need, mbr_alloc_result *result)
     const wish wish = {request->bytes, request->stream_id, request->tag};
     uint64_t bytes = bytes_of(&block);
     uint32_t content = mbr_word_content(block.before);
-    if (!charge(need, memo, bytes)) {
+    if (!need->is_paid && !charge(need, memo, bytes)) {
         report_refusal(need);
         goto put_block;
     }

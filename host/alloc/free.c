@@ -1,6 +1,7 @@
 /* Responsible for the end of an allocation: at once, or through the release queue of its context;
- * and for what a client may ask about one. Exactly one exchange of the record's word decides who
- * ends it; everything after that is the winner's alone. */
+ * and for what a client may ask about one. Exactly one
+ * exchange of the record's word decides who ends it; everything after that is the winner's alone.
+ */
 #include "host/alloc/cache.h"
 #include "host/alloc/payer.h"
 
@@ -94,18 +95,6 @@ bool mbr_alloc_try_free(mbr_alloc_table *table, mbr_allocation_handle allocation
 
 /* ---- Through the queue --------------------------------------------------------------------------
  */
-static void count_queued(mbr_arena *arena, uint64_t bytes)
-{
-    atomic_fetch_add_explicit(&arena->queued_count, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&arena->queued_bytes, bytes, memory_order_relaxed);
-}
-
-static void uncount_queued(mbr_arena *arena, uint64_t bytes)
-{
-    atomic_fetch_sub_explicit(&arena->queued_count, 1, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&arena->queued_bytes, bytes, memory_order_relaxed);
-}
-
 /* Still charged and never used again, until the end of the context is confirmed. */
 static void lose(mbr_arena *arena, uint32_t block, uint64_t word)
 {
@@ -114,7 +103,7 @@ static void lose(mbr_arena *arena, uint32_t block, uint64_t word)
     atomic_fetch_add_explicit(&arena->lost_count, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&arena->lost_bytes, bytes, memory_order_relaxed);
     mbr_record_move(mbr_table_record(arena->table, block), &word, MBR_ALLOCATION_DEVICE_LOST);
-    uncount_queued(arena, bytes);
+    mbr_arena_uncount_queued(arena, bytes);
 }
 
 /* On whatever thread reaps. The arena may end as soon as its lock is dropped, unless it waits for
@@ -135,7 +124,7 @@ static void settle(mbr_deferred *entry, mbr_settled how)
     mbr_lock_take(&arena->lock);
     mbr_payer_refund_locked(arena, word, bytes);
     mbr_slabs_put_locked(arena, block);
-    uncount_queued(arena, bytes);
+    mbr_arena_uncount_queued(arena, bytes);
     mbr_slab *detached = mbr_slabs_detach_locked(arena, arena->keep_bytes);
     mbr_lock_drop(&arena->lock);
     mbr_slabs_give(arena, detached);
@@ -150,8 +139,10 @@ __attribute__((noinline)) static mbr_status queue(mbr_alloc_table *table, uint32
     mbr_arena *arena = slab->arena;
     uint64_t bytes = atomic_load_explicit(&slab->block_bytes, memory_order_relaxed);
     mbr_waiting *waiting = mbr_table_waiting(table, block);
-    *waiting = (mbr_waiting){{.bytes = bytes, .settle = settle}, arena, block};
-    count_queued(arena, bytes); /* before: it may settle before defer returns */
+    *waiting = (mbr_waiting){
+        {.bytes = bytes, .settle = settle, .shelf = &arena->bins[slab->class_index].queued}, arena,
+        block};
+    mbr_arena_count_queued(arena, bytes); /* before: it may settle before defer returns */
     mbr_error own = {MBR_SIZED(mbr_error)};
     mbr_status status =
         mbr_context_defer(arena->context, stream_ids, stream_count, &waiting->deferred, &own);
@@ -165,7 +156,7 @@ __attribute__((noinline)) static mbr_status queue(mbr_alloc_table *table, uint32
         return MBR_OK;
     }
     mbr_record_move(mbr_table_record(table, block), &word, MBR_ALLOCATION_LIVE);
-    uncount_queued(arena, bytes);
+    mbr_arena_uncount_queued(arena, bytes);
     mbr_error_copy(error, &own);
     return status;
 }

@@ -51,7 +51,7 @@ typedef struct mbr_note {
 
 /* A place in the release queue; touched only by frees that wait. */
 typedef struct mbr_waiting {
-    mbr_deferred deferred;
+    mbr_deferred deferred; /* first: who finds it has found the entry */
     mbr_arena *arena;
     uint32_t block;
 } mbr_waiting;
@@ -185,6 +185,7 @@ typedef struct mbr_bin {
     mbr_slab *partial; /* have blocks here, are not idle */
     mbr_slab *idle;    /* last one first */
     uint64_t out_count;
+    mbr_shelf queued; /* blocks in the release queue; the context's */
 } mbr_bin;
 
 struct mbr_arena {
@@ -306,6 +307,33 @@ typedef struct mbr_slab_request {
 
 mbr_status mbr_slabs_add(mbr_arena *arena, const mbr_slab_request *request, uint32_t *blocks,
     uint32_t capacity, uint32_t *count, mbr_error *error);
+
+/* ---- reactivate.c -------------------------------------------------------------------------------
+ */
+static inline void mbr_arena_count_queued(mbr_arena *arena, uint64_t bytes)
+{
+    atomic_fetch_add_explicit(&arena->queued_count, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&arena->queued_bytes, bytes, memory_order_relaxed);
+}
+
+static inline void mbr_arena_uncount_queued(mbr_arena *arena, uint64_t bytes)
+{
+    atomic_fetch_sub_explicit(&arena->queued_count, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&arena->queued_bytes, bytes, memory_order_relaxed);
+}
+
+typedef struct mbr_reactivation {
+    uint32_t class_index;
+    uint64_t stream_id; /* of the new work */
+    uint64_t bytes, align_bytes;
+    uint64_t payer_bits; /* of a word: who pays for it next */
+    bool behind_others;
+    bool is_paid; /* set: by who pays next, as before; else by nobody */
+} mbr_reactivation;
+
+/* A block in the release queue that the new work may have (mbr_context_reactivate). It is the
+ * caller's, in the state reactivated. 0: there is none. */
+uint32_t mbr_alloc_reactivate(mbr_arena *arena, mbr_cache *cache, mbr_reactivation *wanted);
 
 /* ---- cache.c ------------------------------------------------------------------------------------
  */

@@ -66,7 +66,7 @@ static inline bool mbr_record_try_move(mbr_record *record, uint64_t *word, uint3
 {
     MBR_ASSERT(mbr_state_allows(&mbr_allocation_states, mbr_word_state(*word), to));
     uint64_t next = (*word & ~MBR_WORD_STATE) | to;
-    if (to == MBR_ALLOCATION_RELEASED)
+    if (to == MBR_ALLOCATION_RELEASED || to == MBR_ALLOCATION_REACTIVATED)
         next = (next & ~MBR_WORD_CONTENT) | MBR_CONTENT_STALE << MBR_WORD_CONTENT_SHIFT;
     if (!atomic_compare_exchange_strong_explicit(
             &record->word, word, next, memory_order_acq_rel, memory_order_acquire))
@@ -92,7 +92,8 @@ static inline bool mbr_word_is_worn(uint64_t word)
 static inline uint64_t mbr_record_begin(
     mbr_record *record, uint64_t before, uint64_t bits, uint32_t content)
 {
-    MBR_ASSERT(mbr_word_state(before) == 0 || mbr_word_state(before) == MBR_ALLOCATION_RELEASED);
+    MBR_ASSERT(mbr_word_state(before) == 0 || mbr_word_state(before) == MBR_ALLOCATION_RELEASED ||
+        mbr_word_state(before) == MBR_ALLOCATION_REACTIVATED);
     uint64_t word = ((before & MBR_WORD_GENERATION) + MBR_WORD_GENERATION_STEP) | bits |
         (uint64_t)content << MBR_WORD_CONTENT_SHIFT | MBR_ALLOCATION_LIVE;
     atomic_store_explicit(&record->word, word, memory_order_release);

@@ -14,17 +14,20 @@ static const char *const names[] = {
     [MBR_ALLOCATION_QUARANTINED] = "quarantined",
     [MBR_ALLOCATION_DEVICE_LOST] = "device lost",
     [MBR_ALLOCATION_RELEASED] = "released",
+    [MBR_ALLOCATION_REACTIVATED] = "reactivated",
 };
 
 /* queued -> live: the release queue handed the entry back, full or closed. */
 static const uint32_t successors[] = {
     [0] = MBR_STATE_BIT(MBR_ALLOCATION_LIVE),
     [MBR_ALLOCATION_LIVE] = MBR_STATE_BIT(MBR_ALLOCATION_QUEUED) | SETTLED | BROKEN,
-    [MBR_ALLOCATION_QUEUED] = MBR_STATE_BIT(MBR_ALLOCATION_LIVE) | SETTLED | BROKEN,
+    [MBR_ALLOCATION_QUEUED] = MBR_STATE_BIT(MBR_ALLOCATION_LIVE) |
+        MBR_STATE_BIT(MBR_ALLOCATION_REACTIVATED) | SETTLED | BROKEN,
     [MBR_ALLOCATION_PARTIALLY_UNMAPPED] = SETTLED,
     [MBR_ALLOCATION_QUARANTINED] = SETTLED,
     [MBR_ALLOCATION_DEVICE_LOST] = SETTLED,
     [MBR_ALLOCATION_RELEASED] = 0,
+    [MBR_ALLOCATION_REACTIVATED] = MBR_STATE_BIT(MBR_ALLOCATION_LIVE),
 };
 
 const mbr_state_table mbr_allocation_states = {

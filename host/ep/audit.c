@@ -22,6 +22,8 @@ typedef struct tally {
 static void add_entries(tally *sum, const mbr_entry_list *list)
 {
     for (const mbr_deferred *entry = list->first; entry != NULL; entry = entry->next) {
+        if (entry->is_claimed)
+            continue;
         sum->entry_count++;
         sum->entry_bytes += entry->bytes;
     }
@@ -31,7 +33,7 @@ static uint64_t length(const struct mbr_mark_list *list)
 {
     uint64_t count = 0;
     const mbr_mark *mark;
-    STAILQ_FOREACH (mark, list, link)
+    TAILQ_FOREACH (mark, list, link)
         count++;
     return count;
 }
@@ -41,7 +43,7 @@ static bool is_ordered(const struct mbr_mark_list *list)
 {
     uint64_t sequence = 0;
     const mbr_mark *mark;
-    STAILQ_FOREACH (mark, list, link) {
+    TAILQ_FOREACH (mark, list, link) {
         if (mark->epoch->sequence <= sequence)
             return false;
         sequence = mark->epoch->sequence;
@@ -51,13 +53,13 @@ static bool is_ordered(const struct mbr_mark_list *list)
 
 static const char *check_line(const mbr_line *line, tally *sum)
 {
-    REQUIRE(line->is_dirty == !STAILQ_EMPTY(&line->unsignalled));
-    REQUIRE(line->is_waiting == !STAILQ_EMPTY(&line->pending));
+    REQUIRE(line->is_dirty == !TAILQ_EMPTY(&line->unsignalled));
+    REQUIRE(line->is_waiting == !TAILQ_EMPTY(&line->pending));
     REQUIRE(line->reached <= line->signalled);
     REQUIRE(is_ordered(&line->unsignalled) && is_ordered(&line->pending));
     uint64_t last = line->reached;
     const mbr_mark *mark;
-    STAILQ_FOREACH (mark, &line->pending, link) {
+    TAILQ_FOREACH (mark, &line->pending, link) {
         REQUIRE(mark->value > line->reached && mark->value >= last);
         last = mark->value;
     }
@@ -76,9 +78,10 @@ static const char *check_epoch(const mbr_context *context, const mbr_epoch *epoc
 {
     REQUIRE(epoch->entries.first != NULL);
     REQUIRE(epoch->mark_count <= MBR_DEFER_STREAM_COUNT);
+    REQUIRE(!TAILQ_EMPTY(&epoch->marks));
     REQUIRE(epoch != context->open || epoch->done == 0);
     for (const mbr_deferred *entry = epoch->entries.first; entry != NULL; entry = entry->next)
-        REQUIRE((entry->epoch_streams & ~epoch->done) != 0);
+        REQUIRE(entry->epoch == epoch && (entry->epoch_streams & ~epoch->done) != 0);
     sum->epoch_count++;
     add_entries(sum, &epoch->entries);
     return NULL;

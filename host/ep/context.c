@@ -74,7 +74,7 @@ void mbr_context_consider_termination_locked(mbr_context *context)
 {
     uint64_t life = atomic_load(&context->life);
     if (state_of(life) == MBR_CONTEXT_RETIRING && pins_of(life) == 0 &&
-        context->queued_count == 0 && !context->settling)
+        context->queued_count == 0 && context->claimed_count == 0 && !context->settling)
         move_locked(context, MBR_CONTEXT_TERMINATED);
 }
 
@@ -354,6 +354,8 @@ void mbr_context_read(mbr_context *context, mbr_ep_figures *figures)
         .signal_count = context->signal_count,
         .wake_count = context->wake_count,
         .violation_count = atomic_load(&context->violation_count),
+        .reactivated_count = context->reactivated_count,
+        .stream_wait_count = context->stream_wait_count,
     };
     mbr_context_count_graphs_locked(context, &now);
     mbr_lock_drop(&context->lock);

@@ -11,7 +11,8 @@
  *
  * An epoch is a run of entries behind one signal for each of their streams. It closes at 64
  * entries, at 64 MiB, when an allocation finds no free bytes (mbr_context_reap), on poll, or 1 ms
- * after its first entry. An entry is settled when the values of its own streams are reached. */
+ * after its first entry. An entry is settled when the values of its own streams are reached, unless
+ * new work takes it out of the queue before (mbr_context_reactivate). */
 #ifndef MEMBRANE_HOST_EP_CONTEXT_H
 #define MEMBRANE_HOST_EP_CONTEXT_H
 
@@ -49,14 +50,27 @@ typedef struct mbr_graphs {
     uint64_t first, last;
 } mbr_graphs;
 
+struct mbr_epoch;
+
+/* Queued entries of one kind, any of which could serve the same new work; its owner's memory, which
+ * outlives them. All zero when it is made; touched by the context alone. */
+typedef struct mbr_shelf {
+    struct mbr_deferred *newest;
+} mbr_shelf;
+
 /* Embedded in whatever waits for its release; owned by the caller, untouched by it from defer until
- * settle. No allocation is made for an entry (I20). */
+ * it is settled or taken again. No allocation is made for an entry (I20). */
 typedef struct mbr_deferred {
-    struct mbr_deferred *next;
     uint64_t bytes; /* set by the caller: what it will give back */
     void (*settle)(struct mbr_deferred *entry, mbr_settled how); /* set by the caller */
-    mbr_graphs graphs;      /* set by the caller: it also waits until all of them are retired */
-    uint64_t epoch_streams; /* the context's own: set of its epoch's streams */
+    mbr_graphs graphs; /* set by the caller: it also waits until all of them are retired */
+    mbr_shelf *shelf;  /* set by the caller; NULL: it is never taken again */
+    /* The context's own. */
+    struct mbr_deferred *next, *prev;
+    struct mbr_deferred *shelf_next, *shelf_prev;
+    struct mbr_epoch *epoch; /* while it waits */
+    uint64_t epoch_streams;  /* set of its epoch's streams */
+    bool is_claimed;         /* neither settled nor given until a call of the claimer's returns */
 } mbr_deferred;
 
 /* One capture, and then the graph that came of it. The caller's memory, untouched by it from a
@@ -184,6 +198,19 @@ static inline mbr_graphs mbr_graphs_join(mbr_graphs some, mbr_graphs others)
  * epochs are open than ever before and the heap is exhausted). Settles nothing itself. */
 mbr_status mbr_context_defer(mbr_context *context, const uint64_t *stream_ids,
     uint32_t stream_count, mbr_deferred *entry, mbr_error *error);
+
+/* Reactivation: takes an entry of the shelf out of the queue for new work on the stream, without a
+ * wait on the host; it is the caller's again and is not settled. One that waits for that stream
+ * alone is taken at once: the new work comes after it. With behind_others also one that waits for
+ * further streams; the new work is then put behind them on the device (order.stream_wait). `fits`
+ * says whether an entry would serve; it is called under the queue's lock and only looks. NULL:
+ * there is none among the last MBR_REACTIVATE_SEEN_COUNT, the stream is not attached, the context
+ * is not active or a graph is being captured, or a wait was refused, and then everything is as it
+ * was. What a graph owns is never taken. */
+#define MBR_REACTIVATE_SEEN_COUNT 64
+mbr_deferred *mbr_context_reactivate(mbr_context *context, mbr_shelf *shelf, uint64_t stream_id,
+    bool behind_others, bool (*fits)(const mbr_deferred *entry, const void *wanted),
+    const void *wanted);
 
 /* Closes the open epoch if it is due (at once if `now`), asks the lines and settles what is done,
  * up to MBR_REAP_PASS_BYTES. Returns the bytes settled. Called on allocation, poll and by the

@@ -5,6 +5,7 @@
  *   signal  a line's unsignalled marks get the value of one signal and are pending
  *   ask     a line's pending marks up to the reached value are done and go; an entry whose marks
  *           are all done moves to `ready`; an epoch without entries goes
+ *   take    new work on a stream takes an entry out of its epoch again (reactivate.c)
  *   settle  entries of `ready` are settled as released, entries of `lost` as lost, in that order
  *
  * One lock (rank QUEUE) guards everything here; functions named _locked need it, and those marked
@@ -29,14 +30,16 @@ typedef struct mbr_mark mbr_mark;
 
 /* One stream of one epoch. */
 struct mbr_mark {
-    STAILQ_ENTRY(mbr_mark) link;    /* in one of its line's three lists */
-    STAILQ_ENTRY(mbr_mark) sibling; /* in the open epoch's list, in order of joining */
-    mbr_epoch *epoch;
+    TAILQ_ENTRY(mbr_mark) link;    /* in one of its line's three lists */
+    TAILQ_ENTRY(mbr_mark) sibling; /* in its epoch's list, in order of joining */
+    mbr_epoch *epoch; /* NULL: its entries were all taken again while it was in flight */
     mbr_line *line;
+    bool is_inflight;
     uint64_t value; /* 0 until signalled */
     uint64_t bit;   /* its bit in entries' epoch_streams */
 };
-STAILQ_HEAD(mbr_mark_list, mbr_mark);
+TAILQ_HEAD(mbr_mark_list, mbr_mark);
+TAILQ_HEAD(mbr_sibling_list, mbr_mark);
 
 typedef struct mbr_entry_list {
     mbr_deferred *first;
@@ -52,7 +55,7 @@ struct mbr_epoch {
     uint64_t bytes;       /* that joined it */
     uint64_t done;        /* bits of the marks that are reached */
     uint32_t mark_count;
-    struct mbr_mark_list marks; /* while it is open */
+    struct mbr_sibling_list marks; /* that are not reached */
     mbr_entry_list entries;
 };
 TAILQ_HEAD(mbr_epoch_list, mbr_epoch);
@@ -106,7 +109,7 @@ struct mbr_line {
 };
 TAILQ_HEAD(mbr_line_list, mbr_line);
 
-/* queued_count = entries of all live epochs + of ready + of lost + held by graphs.
+/* queued_count = entries of all live epochs but claimed ones + of ready + of lost + held by graphs.
  * ready_total - settled_total = entries of ready + of lost + those being settled.
  * Pins and the state are one word, so that a pin is one instruction and no pin can slip past a
  * retirement: life = pins * 4 + state. */
@@ -167,6 +170,9 @@ struct mbr_context {
     _Atomic uint64_t
         queued_count; /* changes under the lock; read without it to skip empty queues */
     uint64_t queued_bytes;
+    uint64_t claimed_count; /* entries for which a device-side wait is being enqueued */
+    uint64_t reactivated_count;
+    uint64_t stream_wait_count; /* device-side waits for them */
     uint64_t ready_total;
     uint64_t settled_total;
     uint64_t released_count;
@@ -178,6 +184,9 @@ struct mbr_context {
     bool reaper_stop;
     bool reaper_sleeping;
     uint64_t reaper_until_ns; /* while it sleeps; UINT64_MAX: until it is woken */
+    /* When the last open epoch that was taken again whole would have been due. The reaper sleeps no
+     * longer than that, so that who frees and takes again all the time wakes it once an age. */
+    uint64_t emptied_due_ns;
     uint64_t wake_count;
     mbr_condition reaper_wake;
     pthread_t reaper;
@@ -227,8 +236,20 @@ void mbr_context_seal_locked(mbr_context *context) MBR_REQUIRES(&context->lock);
 void mbr_context_reach_locked(mbr_context *context, mbr_line *line, uint64_t value)
     MBR_REQUIRES(&context->lock);
 void mbr_context_lose_entries_locked(mbr_context *context) MBR_REQUIRES(&context->lock);
+void mbr_context_free_mark_locked(mbr_context *context, mbr_mark *mark)
+    MBR_REQUIRES(&context->lock);
 void mbr_entry_list_append(mbr_entry_list *list, mbr_deferred *entry);
+void mbr_entry_list_remove(mbr_entry_list *list, mbr_deferred *entry);
 mbr_deferred *mbr_entry_list_pop(mbr_entry_list *list);
+/* Onto its shelf, if it has one and no graphs, and off it: an entry is there exactly while it waits
+ * in an epoch and is not claimed. */
+void mbr_entry_shelve(mbr_deferred *entry);
+void mbr_entry_unshelve(mbr_deferred *entry);
+void mbr_context_join_lost_locked(mbr_context *context, mbr_deferred *entry)
+    MBR_REQUIRES(&context->lock);
+/* Out of its epoch, which goes with its last entry; marks that are left stand for nobody. */
+void mbr_context_leave_epoch_locked(mbr_context *context, mbr_deferred *entry)
+    MBR_REQUIRES(&context->lock);
 
 /* Its streams are done: to `ready`, or to the graph that still owns its memory. */
 void mbr_context_make_ready_locked(mbr_context *context, mbr_deferred *entry)
@@ -283,6 +304,8 @@ mbr_status mbr_slot_signal(
 mbr_status mbr_slot_reached(mbr_context *context, uint64_t line_id, uint64_t *value);
 mbr_status mbr_slot_wait(
     mbr_context *context, uint64_t line_id, uint64_t value, uint64_t deadline_ns, mbr_error *error);
+mbr_status mbr_slot_stream_wait(
+    mbr_context *context, uint64_t line_id, uint64_t value, mbr_native native, mbr_error *error);
 mbr_status mbr_slot_stream_create(mbr_context *context, mbr_native *native, mbr_error *error);
 mbr_status mbr_slot_stream_destroy(mbr_context *context, mbr_native native, mbr_error *error);
 mbr_status mbr_slot_fill(mbr_context *context, mbr_native native, uint64_t address, uint8_t value,

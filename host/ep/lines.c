@@ -44,9 +44,9 @@ static mbr_line *take_place_locked(mbr_context *context) MBR_REQUIRES(&context->
     if (line == NULL)
         return NULL;
     atomic_init(&line->state, MBR_LINE_FREE);
-    STAILQ_INIT(&line->unsignalled);
-    STAILQ_INIT(&line->inflight);
-    STAILQ_INIT(&line->pending);
+    TAILQ_INIT(&line->unsignalled);
+    TAILQ_INIT(&line->inflight);
+    TAILQ_INIT(&line->pending);
     line->id = context->first_stream_id + context->place_count; /* holds the place */
     context->lines[context->place_count] = line;
     context->place_count++;

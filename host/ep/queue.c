@@ -10,6 +10,7 @@
 void mbr_entry_list_append(mbr_entry_list *list, mbr_deferred *entry)
 {
     entry->next = NULL;
+    entry->prev = list->last;
     if (list->first == NULL)
         list->first = entry;
     else
@@ -17,12 +18,54 @@ void mbr_entry_list_append(mbr_entry_list *list, mbr_deferred *entry)
     list->last = entry;
 }
 
+void mbr_entry_list_remove(mbr_entry_list *list, mbr_deferred *entry)
+{
+    if (entry->prev != NULL)
+        entry->prev->next = entry->next;
+    else
+        list->first = entry->next;
+    if (entry->next != NULL)
+        entry->next->prev = entry->prev;
+    else
+        list->last = entry->prev;
+}
+
 mbr_deferred *mbr_entry_list_pop(mbr_entry_list *list)
 {
     mbr_deferred *entry = list->first;
     if (entry != NULL)
-        list->first = entry->next;
+        mbr_entry_list_remove(list, entry);
     return entry;
+}
+
+/* What a graph owns is used whenever it is launched, in no order with a stream's work. */
+static bool is_shelved(const mbr_deferred *entry)
+{
+    return entry->shelf != NULL && entry->graphs.first == 0;
+}
+
+void mbr_entry_shelve(mbr_deferred *entry)
+{
+    mbr_shelf *shelf = entry->shelf;
+    if (!is_shelved(entry))
+        return;
+    entry->shelf_prev = NULL;
+    entry->shelf_next = shelf->newest;
+    if (shelf->newest != NULL)
+        shelf->newest->shelf_prev = entry;
+    shelf->newest = entry;
+}
+
+void mbr_entry_unshelve(mbr_deferred *entry)
+{
+    if (!is_shelved(entry))
+        return;
+    if (entry->shelf_next != NULL)
+        entry->shelf_next->shelf_prev = entry->shelf_prev;
+    if (entry->shelf_prev != NULL)
+        entry->shelf_prev->shelf_next = entry->shelf_next;
+    else
+        entry->shelf->newest = entry->shelf_next;
 }
 
 /* ---- Epochs -------------------------------------------------------------------------------- */
@@ -32,7 +75,7 @@ static void open_epoch_locked(mbr_context *context) MBR_REQUIRES(&context->lock)
     mbr_epoch *epoch = mbr_pool_take(&context->epochs);
     epoch->sequence = ++context->epoch_sequence;
     epoch->opened_ns = mbr_clock_now(context->clock);
-    STAILQ_INIT(&epoch->marks);
+    TAILQ_INIT(&epoch->marks);
     TAILQ_INSERT_TAIL(&context->live, epoch, link);
     context->open = epoch;
     mbr_context_poke_reaper_locked(context, epoch->opened_ns + MBR_EPOCH_AGE_NS);
@@ -43,16 +86,31 @@ void mbr_context_seal_locked(mbr_context *context)
     mbr_epoch *epoch = context->open;
     context->open = NULL;
     mbr_mark *mark;
-    STAILQ_FOREACH (mark, &epoch->marks, sibling) {
+    TAILQ_FOREACH (mark, &epoch->marks, sibling) {
         mbr_line *line = mark->line;
         line->open_mark = NULL;
-        STAILQ_INSERT_TAIL(&line->unsignalled, mark, link);
+        TAILQ_INSERT_TAIL(&line->unsignalled, mark, link);
         if (!line->is_dirty) {
             line->is_dirty = true;
             TAILQ_INSERT_TAIL(&context->dirty, line, dirty_link);
         }
     }
-    STAILQ_INIT(&epoch->marks);
+}
+
+static void consider_clean_locked(mbr_context *context, mbr_line *line) MBR_REQUIRES(&context->lock)
+{
+    if (!line->is_dirty || !TAILQ_EMPTY(&line->unsignalled))
+        return;
+    line->is_dirty = false;
+    TAILQ_REMOVE(&context->dirty, line, dirty_link);
+}
+
+static void consider_done_locked(mbr_context *context, mbr_line *line) MBR_REQUIRES(&context->lock)
+{
+    if (!line->is_waiting || !TAILQ_EMPTY(&line->pending))
+        return;
+    line->is_waiting = false;
+    TAILQ_REMOVE(&context->waiting, line, waiting_link);
 }
 
 static bool epoch_is_full(const mbr_epoch *epoch)
@@ -70,28 +128,74 @@ static mbr_mark *open_mark_locked(mbr_context *context, mbr_line *line) MBR_REQU
     mark->epoch = epoch;
     mark->line = line;
     mark->bit = UINT64_C(1) << epoch->mark_count;
-    STAILQ_INSERT_TAIL(&epoch->marks, mark, sibling);
+    TAILQ_INSERT_TAIL(&epoch->marks, mark, sibling);
     epoch->mark_count++;
     line->open_mark = mark;
     line->mark_count++;
     return mark;
 }
 
-static void free_mark_locked(mbr_context *context, mbr_mark *mark) MBR_REQUIRES(&context->lock)
+void mbr_context_free_mark_locked(mbr_context *context, mbr_mark *mark)
 {
     mark->line->mark_count--;
+    if (mark->epoch != NULL)
+        TAILQ_REMOVE(&mark->epoch->marks, mark, sibling);
     mbr_pool_give(&context->marks, mark);
+}
+
+/* Nobody waits for it any more. One that is in flight goes when its signal returns. */
+static void drop_mark_locked(mbr_context *context, mbr_mark *mark) MBR_REQUIRES(&context->lock)
+{
+    mbr_line *line = mark->line;
+    if (mark->is_inflight) {
+        TAILQ_REMOVE(&mark->epoch->marks, mark, sibling);
+        mark->epoch = NULL;
+        return;
+    }
+    if (mark == line->open_mark) {
+        line->open_mark = NULL;
+    } else if (mark->value == 0) {
+        TAILQ_REMOVE(&line->unsignalled, mark, link);
+        consider_clean_locked(context, line);
+    } else {
+        TAILQ_REMOVE(&line->pending, mark, link);
+        consider_done_locked(context, line);
+    }
+    mbr_context_free_mark_locked(context, mark);
+    mbr_context_consider_closing_locked(context, line);
 }
 
 static void end_epoch_locked(mbr_context *context, mbr_epoch *epoch) MBR_REQUIRES(&context->lock)
 {
+    mbr_mark *mark;
+    while ((mark = TAILQ_FIRST(&epoch->marks)) != NULL)
+        drop_mark_locked(context, mark);
+    if (epoch == context->open) {
+        context->open = NULL;
+        context->emptied_due_ns = epoch->opened_ns + MBR_EPOCH_AGE_NS;
+    }
     TAILQ_REMOVE(&context->live, epoch, link);
     mbr_pool_give(&context->epochs, epoch);
 }
 
+void mbr_context_leave_epoch_locked(mbr_context *context, mbr_deferred *entry)
+{
+    mbr_epoch *epoch = entry->epoch;
+    mbr_entry_list_remove(&epoch->entries, entry);
+    entry->epoch = NULL;
+    if (epoch->entries.first == NULL)
+        end_epoch_locked(context, epoch);
+}
+
 /* ---- Reaching and losing ------------------------------------------------------------------- */
 
-/* Moves the entries whose marks are all done to `ready`. */
+void mbr_context_join_lost_locked(mbr_context *context, mbr_deferred *entry)
+{
+    mbr_entry_list_append(&context->lost, entry);
+    context->ready_total++;
+}
+
+/* Moves the entries whose marks are all done to `ready`; a claimed one is its claimer's. */
 static void collect_locked(mbr_context *context, mbr_epoch *epoch) MBR_REQUIRES(&context->lock)
 {
     mbr_entry_list kept = {NULL, NULL};
@@ -99,9 +203,13 @@ static void collect_locked(mbr_context *context, mbr_epoch *epoch) MBR_REQUIRES(
     while ((entry = mbr_entry_list_pop(&epoch->entries)) != NULL) {
         if ((entry->epoch_streams & ~epoch->done) != 0) {
             mbr_entry_list_append(&kept, entry);
-        } else {
-            mbr_context_make_ready_locked(context, entry);
+            continue;
         }
+        entry->epoch = NULL;
+        if (entry->is_claimed)
+            continue;
+        mbr_entry_unshelve(entry);
+        mbr_context_make_ready_locked(context, entry);
     }
     epoch->entries = kept;
     if (kept.first == NULL)
@@ -116,18 +224,15 @@ void mbr_context_reach_locked(mbr_context *context, mbr_line *line, uint64_t val
         return;
     line->reached = reached;
     mbr_mark *mark;
-    while ((mark = STAILQ_FIRST(&line->pending)) != NULL && mark->value <= reached) {
+    while ((mark = TAILQ_FIRST(&line->pending)) != NULL && mark->value <= reached) {
         mbr_epoch *epoch = mark->epoch;
-        STAILQ_REMOVE_HEAD(&line->pending, link);
+        TAILQ_REMOVE(&line->pending, mark, link);
         epoch->done |= mark->bit;
         context->progress_count++;
-        free_mark_locked(context, mark);
+        mbr_context_free_mark_locked(context, mark);
         collect_locked(context, epoch);
     }
-    if (line->is_waiting && STAILQ_EMPTY(&line->pending)) {
-        line->is_waiting = false;
-        TAILQ_REMOVE(&context->waiting, line, waiting_link);
-    }
+    consider_done_locked(context, line);
     mbr_context_notify_locked(context);
 }
 
@@ -135,9 +240,9 @@ static void free_marks_locked(mbr_context *context, struct mbr_mark_list *list)
     MBR_REQUIRES(&context->lock)
 {
     mbr_mark *mark;
-    while ((mark = STAILQ_FIRST(list)) != NULL) {
-        STAILQ_REMOVE_HEAD(list, link);
-        free_mark_locked(context, mark);
+    while ((mark = TAILQ_FIRST(list)) != NULL) {
+        TAILQ_REMOVE(list, mark, link);
+        mbr_context_free_mark_locked(context, mark);
     }
 }
 
@@ -147,7 +252,7 @@ static void forget_marks_locked(mbr_context *context, mbr_line *line) MBR_REQUIR
     free_marks_locked(context, &line->inflight);
     free_marks_locked(context, &line->pending);
     if (line->open_mark != NULL)
-        free_mark_locked(context, line->open_mark);
+        mbr_context_free_mark_locked(context, line->open_mark);
     line->open_mark = NULL;
     line->is_dirty = false;
     line->is_waiting = false;
@@ -167,8 +272,11 @@ void mbr_context_lose_entries_locked(mbr_context *context)
     while ((epoch = TAILQ_FIRST(&context->live)) != NULL) {
         mbr_deferred *entry;
         while ((entry = mbr_entry_list_pop(&epoch->entries)) != NULL) {
-            mbr_entry_list_append(&context->lost, entry);
-            context->ready_total++;
+            entry->epoch = NULL;
+            if (entry->is_claimed)
+                continue;
+            mbr_entry_unshelve(entry);
+            mbr_context_join_lost_locked(context, entry);
         }
         end_epoch_locked(context, epoch);
     }
@@ -246,7 +354,9 @@ static bool join_epoch_locked(mbr_context *context, const uint64_t *stream_ids,
         mbr_line *line = mbr_context_find_line_locked(context, stream_ids[index]);
         entry->epoch_streams |= open_mark_locked(context, line)->bit;
     }
+    entry->epoch = epoch;
     mbr_entry_list_append(&epoch->entries, entry);
+    mbr_entry_shelve(entry);
     epoch->entry_count++;
     epoch->bytes += entry->bytes; /* part of queued_bytes, which does not overflow */
     if (!epoch_is_full(epoch))
@@ -256,8 +366,7 @@ static bool join_epoch_locked(mbr_context *context, const uint64_t *stream_ids,
 }
 
 /* An entry without streams waits for nothing but the next reap, and its graphs. */
-static void join_ready_locked(mbr_context *context, mbr_deferred *entry)
-    MBR_REQUIRES(&context->lock)
+static void join_idle_locked(mbr_context *context, mbr_deferred *entry) MBR_REQUIRES(&context->lock)
 {
     mbr_context_make_ready_locked(context, entry);
     mbr_context_poke_reaper_locked(context, 0);
@@ -302,9 +411,11 @@ mbr_status mbr_context_defer(mbr_context *context, const uint64_t *stream_ids,
     if (why.status == MBR_OK) {
         context->queued_count++;
         context->queued_bytes += entry->bytes;
+        entry->epoch = NULL;
         entry->epoch_streams = 0;
+        entry->is_claimed = false;
         if (stream_count == 0)
-            join_ready_locked(context, entry);
+            join_idle_locked(context, entry);
         else
             sealed = join_epoch_locked(context, stream_ids, stream_count, entry);
     }

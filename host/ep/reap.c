@@ -127,7 +127,13 @@ uint64_t mbr_context_reap(mbr_context *context, bool now)
 
 static bool is_settled_locked(const mbr_context *context)
 {
-    return context->queued_count == 0 && !context->settling;
+    return context->queued_count == 0 && context->claimed_count == 0 && !context->settling;
+}
+
+/* Whether anything waits for a settle and nobody is at it. */
+static bool wants_settler_locked(const mbr_context *context)
+{
+    return !context->settling && context->queued_count != 0;
 }
 
 void mbr_context_lose(mbr_context *context)
@@ -136,9 +142,9 @@ void mbr_context_lose(mbr_context *context)
     mbr_context_enter_locked(context);
     mbr_context_mark_lost_locked(context);
     while (mbr_context_is_lost(context) && !is_settled_locked(context)) {
-        if (!context->settling)
+        if (wants_settler_locked(context))
             mbr_context_settle_locked(context);
-        else if (pthread_equal(context->settler, pthread_self()))
+        else if (context->settling && pthread_equal(context->settler, pthread_self()))
             break; /* called by a settle function: the loop around it settles the rest */
         else
             mbr_context_await_locked(context, UINT64_MAX);
@@ -166,7 +172,8 @@ static bool is_drained_locked(const mbr_context *context, drain *wanted)
         wanted->epochs_gone = true;
         wanted->ready_total = context->ready_total;
     }
-    return wanted->epochs_gone && context->settled_total >= wanted->ready_total;
+    return wanted->epochs_gone && context->claimed_count == 0 &&
+        context->settled_total >= wanted->ready_total;
 }
 
 /* A line with a value that the drain waits for. */
@@ -174,7 +181,7 @@ static mbr_line *find_awaited_locked(const mbr_context *context, const drain *wa
 {
     mbr_line *line;
     TAILQ_FOREACH (line, &context->waiting, waiting_link)
-        if (STAILQ_FIRST(&line->pending)->epoch->sequence <= wanted->sequence)
+        if (TAILQ_FIRST(&line->pending)->epoch->sequence <= wanted->sequence)
             return line;
     return NULL;
 }
@@ -183,7 +190,7 @@ static mbr_line *find_awaited_locked(const mbr_context *context, const drain *wa
 static mbr_status await_line_locked(mbr_context *context, mbr_line *line, const drain *wanted,
     mbr_error *error) MBR_REQUIRES(&context->lock)
 {
-    uint64_t value = STAILQ_FIRST(&line->pending)->value;
+    uint64_t value = TAILQ_FIRST(&line->pending)->value;
     uint64_t slice_ns = mbr_clock_now(context->clock) + MBR_REAPER_BACKOFF_MAX_NS;
     uint32_t entered = mbr_context_try_enter_gates_locked(context);
     if (entered == 0)
@@ -218,7 +225,7 @@ static mbr_status await_others_locked(mbr_context *context, drain *wanted, mbr_e
 {
     mbr_line *line;
     TAILQ_FOREACH (line, &context->dirty, dirty_link) {
-        bool is_wanted = STAILQ_FIRST(&line->unsignalled)->epoch->sequence <= wanted->sequence;
+        bool is_wanted = TAILQ_FIRST(&line->unsignalled)->epoch->sequence <= wanted->sequence;
         if (is_wanted && !is_passing(line->failure))
             return mbr_fail_argument(error, line->failure, 0,
                 "EP %s: the signal of line %" PRIu64 " failed with %" PRId32

@@ -14,9 +14,9 @@ static uint64_t next_wake_locked(const mbr_context *context, uint64_t backoff_ns
     bool is_ready = context->ready.first != NULL || context->lost.first != NULL;
     if (is_ready && !context->settling && !mbr_context_is_gated_locked(context))
         return 0;
-    if (context->queued_count == 0)
-        return UINT64_MAX;
     uint64_t now_ns = mbr_clock_now(context->clock);
+    if (context->queued_count == 0)
+        return context->emptied_due_ns > now_ns ? context->emptied_due_ns : UINT64_MAX;
     uint64_t wake_ns = UINT64_MAX;
     /* Anything beside the open epoch waits for a line, for another thread, or for the end of a
      * capture, which may be another EP's and wakes nobody here. */

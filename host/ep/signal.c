@@ -22,10 +22,10 @@ static void stamp_locked(mbr_context *context, mbr_line *line, uint64_t value)
     MBR_REQUIRES(&context->lock)
 {
     mbr_mark *mark;
-    STAILQ_FOREACH (mark, &line->inflight, link)
+    TAILQ_FOREACH (mark, &line->inflight, link)
         mark->value = value;
-    STAILQ_CONCAT(&line->pending, &line->inflight);
-    if (!line->is_waiting) {
+    TAILQ_CONCAT(&line->pending, &line->inflight, link);
+    if (!line->is_waiting && !TAILQ_EMPTY(&line->pending)) {
         line->is_waiting = true;
         TAILQ_INSERT_TAIL(&context->waiting, line, waiting_link);
     }
@@ -36,11 +36,33 @@ static void stamp_locked(mbr_context *context, mbr_line *line, uint64_t value)
 /* Back in front of what was sealed meanwhile. */
 static void restore_locked(mbr_context *context, mbr_line *line) MBR_REQUIRES(&context->lock)
 {
-    STAILQ_CONCAT(&line->inflight, &line->unsignalled);
-    STAILQ_CONCAT(&line->unsignalled, &line->inflight);
-    if (!line->is_dirty) {
+    TAILQ_CONCAT(&line->inflight, &line->unsignalled, link);
+    TAILQ_CONCAT(&line->unsignalled, &line->inflight, link);
+    if (!line->is_dirty && !TAILQ_EMPTY(&line->unsignalled)) {
         line->is_dirty = true;
         TAILQ_INSERT_TAIL(&context->dirty, line, dirty_link);
+    }
+}
+
+static void take_off_locked(mbr_line *line)
+{
+    mbr_mark *mark;
+    TAILQ_FOREACH (mark, &line->unsignalled, link)
+        mark->is_inflight = true;
+    TAILQ_CONCAT(&line->inflight, &line->unsignalled, link);
+}
+
+/* What lost its entries meanwhile goes. */
+static void land_locked(mbr_context *context, mbr_line *line) MBR_REQUIRES(&context->lock)
+{
+    mbr_mark *next;
+    for (mbr_mark *mark = TAILQ_FIRST(&line->inflight); mark != NULL; mark = next) {
+        next = TAILQ_NEXT(mark, link);
+        mark->is_inflight = false;
+        if (mark->epoch != NULL)
+            continue;
+        TAILQ_REMOVE(&line->inflight, mark, link);
+        mbr_context_free_mark_locked(context, mark);
     }
 }
 
@@ -49,16 +71,17 @@ static void signal_line_locked(mbr_context *context, mbr_line *line) MBR_REQUIRE
     uint64_t value;
     TAILQ_REMOVE(&context->dirty, line, dirty_link);
     line->is_dirty = false;
-    STAILQ_CONCAT(&line->inflight, &line->unsignalled);
     if (line->capture != NULL) { /* what the slot would say */
         line->failure = MBR_BUSY;
         restore_locked(context, line);
         return;
     }
+    take_off_locked(line);
     mbr_context_hold_line_locked(context, line);
     mbr_lock_drop(&context->lock);
     mbr_status status = mbr_slot_signal(context, line->id, &value, NULL);
     mbr_lock_take(&context->lock);
+    land_locked(context, line);
     mbr_context_drop_line_locked(context, line);
     if (mbr_context_is_lost(context))
         return; /* meanwhile: the marks are gone */

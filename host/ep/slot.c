@@ -119,6 +119,17 @@ mbr_status mbr_slot_wait(
     return mbr_answer_take("order.wait", status, &said.error, error);
 }
 
+mbr_status mbr_slot_stream_wait(
+    mbr_context *context, uint64_t line_id, uint64_t value, mbr_native native, mbr_error *error)
+{
+    mbr_stream_wait_request request = {
+        MBR_SIZED(mbr_stream_wait_request), .line_id = line_id, .value = value, .stream = native};
+    mbr_said said = nothing_said();
+    mbr_lock_assert_none_held();
+    mbr_status status = CALL(context, order.stream_wait, &request, &said.outcome, &said.error);
+    return judge(context, "order.stream_wait", status, &said, error);
+}
+
 mbr_status mbr_slot_stream_create(mbr_context *context, mbr_native *native, mbr_error *error)
 {
     *native = (mbr_native){0};

@@ -92,8 +92,8 @@ mbr_status mbr_context_attach_stream(
 
 static bool wants_signal(const mbr_line *line)
 {
-    return line->open_mark != NULL || !STAILQ_EMPTY(&line->unsignalled) ||
-        !STAILQ_EMPTY(&line->inflight);
+    return line->open_mark != NULL || !TAILQ_EMPTY(&line->unsignalled) ||
+        !TAILQ_EMPTY(&line->inflight);
 }
 
 /* Signals what is queued behind the stream, while there still is a stream to signal on. */
@@ -235,10 +235,10 @@ mbr_status mbr_context_synchronize(
 
 /* ---- Transfer ------------------------------------------------------------------------------ */
 
-/* The native stream for a transfer (of stream_id 0: none), with the call counted as inside; or a
+/* The native stream for a transfer (stream_id NULL: none), with the call counted as inside; or a
  * refusal. */
 static mbr_status begin_transfer(
-    mbr_context *context, uint64_t stream_id, mbr_native *native, mbr_error *error)
+    mbr_context *context, const uint64_t *stream_id, mbr_native *native, mbr_error *error)
 {
     *native = (mbr_native){0};
     if (!context->has_transfer)
@@ -247,9 +247,9 @@ static mbr_status begin_transfer(
             context->name);
     mbr_lock_take(&context->lock);
     mbr_status status = check_alive(context, error);
-    mbr_line *line = stream_id == 0 ? NULL : mbr_context_find_line_locked(context, stream_id);
-    if (status == MBR_OK && stream_id != 0 && line == NULL)
-        status = unknown(context, stream_id, error);
+    mbr_line *line = stream_id == NULL ? NULL : mbr_context_find_line_locked(context, *stream_id);
+    if (status == MBR_OK && stream_id != NULL && line == NULL)
+        status = unknown(context, *stream_id, error);
     if (status == MBR_OK) {
         if (line != NULL)
             *native = line->native;
@@ -271,7 +271,7 @@ static mbr_status end_transfer(mbr_context *context, mbr_status status)
 
 mbr_status mbr_context_create_stream(mbr_context *context, mbr_native *native, mbr_error *error)
 {
-    mbr_status status = begin_transfer(context, 0, native, error);
+    mbr_status status = begin_transfer(context, NULL, native, error);
     if (status != MBR_OK)
         return status;
     return end_transfer(context, mbr_slot_stream_create(context, native, error));
@@ -280,7 +280,7 @@ mbr_status mbr_context_create_stream(mbr_context *context, mbr_native *native, m
 mbr_status mbr_context_destroy_stream(mbr_context *context, mbr_native native, mbr_error *error)
 {
     mbr_native none;
-    mbr_status status = begin_transfer(context, 0, &none, error);
+    mbr_status status = begin_transfer(context, NULL, &none, error);
     if (status != MBR_OK)
         return status;
     return end_transfer(context, mbr_slot_stream_destroy(context, native, error));
@@ -290,7 +290,7 @@ mbr_status mbr_context_fill(mbr_context *context, uint64_t stream_id, uint64_t a
     uint8_t value, uint64_t bytes, mbr_error *error)
 {
     mbr_native native;
-    mbr_status status = begin_transfer(context, stream_id, &native, error);
+    mbr_status status = begin_transfer(context, &stream_id, &native, error);
     if (status != MBR_OK)
         return status;
     return end_transfer(context, mbr_slot_fill(context, native, address, value, bytes, error));
@@ -300,7 +300,7 @@ mbr_status mbr_context_copy(mbr_context *context, uint64_t stream_id, uint64_t t
     uint64_t from_address, uint64_t bytes, mbr_error *error)
 {
     mbr_native native;
-    mbr_status status = begin_transfer(context, stream_id, &native, error);
+    mbr_status status = begin_transfer(context, &stream_id, &native, error);
     if (status != MBR_OK)
         return status;
     return end_transfer(

@@ -318,6 +318,30 @@ uint64_t mbr_context::reap()
     return bytes;
 }
 
+// The newest that waits for the stream alone, else the oldest that waits for others.
+mbr_deferred *mbr_context::reactivate(mbr_shelf *shelf, uint64_t stream_id, bool behind_others,
+    bool (*fits)(const mbr_deferred *entry, const void *wanted), const void *wanted)
+{
+    mbr_lock_assert_none_held();
+    std::lock_guard<std::mutex> guard(mutex_);
+    auto chosen = queue_.end();
+    for (auto entry = queue_.begin(); entry != queue_.end(); ++entry) {
+        bool alone = std::all_of(entry->streams.begin(), entry->streams.end(),
+            [&](uint64_t id) { return id == stream_id || held_.count(id) == 0; });
+        bool serves = entry->deferred->shelf == shelf && fits(entry->deferred, wanted);
+        if (serves && (alone || (behind_others && chosen == queue_.end())))
+            chosen = entry;
+    }
+    if (attached_.count(stream_id) == 0 || state != MBR_CONTEXT_ACTIVE || chosen == queue_.end())
+        return nullptr;
+    for (uint64_t id : chosen->streams)
+        stream_wait_count += id != stream_id && held_.count(id) != 0;
+    mbr_deferred *taken = chosen->deferred;
+    queue_.erase(chosen);
+    reactivated_count++;
+    return taken;
+}
+
 mbr_status mbr_context::fill(uint64_t stream_id, uint64_t address, uint8_t value, uint64_t bytes)
 {
     mbr_lock_assert_none_held();
@@ -370,6 +394,13 @@ mbr_status mbr_context_defer(mbr_context *context, const uint64_t *stream_ids,
 uint64_t mbr_context_reap(mbr_context *context, bool)
 {
     return context->reap();
+}
+
+mbr_deferred *mbr_context_reactivate(mbr_context *context, mbr_shelf *shelf, uint64_t stream_id,
+    bool behind_others, bool (*fits)(const mbr_deferred *entry, const void *wanted),
+    const void *wanted)
+{
+    return context->reactivate(shelf, stream_id, behind_others, fits, wanted);
 }
 
 mbr_status mbr_context_fill(mbr_context *context, uint64_t stream_id, uint64_t address,

@@ -105,6 +105,8 @@ typedef struct mbr_ep_figures {
     uint64_t graph_count;     /* graphs that are not retired */
     uint64_t held_count;      /* of queued: releases that wait for a graph's retirement */
     uint64_t held_bytes;
+    uint64_t reactivated_count; /* entries that new work took out of the queue again */
+    uint64_t stream_wait_count; /* device-side waits for that */
 } mbr_ep_figures;
 
 #define MBR_CONTEXT_ACTIVE 0

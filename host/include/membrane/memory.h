@@ -1,8 +1,9 @@
 /* Plain allocations. Small ones come from slabs and threads' own caches and reach neither the
  * driver nor the governor; larger ones from pooled or parked extents, or from the plugin.
  *
- * Allocation states: live -> queued -> released; live or queued -> partially unmapped | quarantined
- * | device lost, each -> released once it is settled. Only released is terminal. */
+ * Allocation states: live -> queued -> released | reactivated; reactivated -> live, as another
+ * allocation; live or queued -> partially unmapped | quarantined | device lost, each -> released
+ * once it is settled. Only released is terminal. */
 #ifndef MEMBRANE_MEMORY_H
 #define MEMBRANE_MEMORY_H
 
@@ -38,9 +39,12 @@ typedef struct mbr_alloc_result {
 } mbr_alloc_result;
 
 /* Errors: MBR_OVER_BUDGET (figures in the refusal), the mechanism's MBR_OUT_OF_…, MBR_STALE
- * (binding), MBR_OVERFLOW, MBR_INVALID_ARGUMENT. Before a refusal completed releases are reaped and
+ * (binding), MBR_OVERFLOW, MBR_INVALID_ARGUMENT. Memory whose release still waits for the request's
+ * stream alone may be given again at once (reactivated): name the stream on which it is used first.
+ * Before a refusal completed releases are reaped and
  * caches are asked for what is missing, holders of that role among them: the caller holds no lock
- * that their callbacks take. */
+ * that their callbacks take. If all that is not enough, memory that waits for other streams is
+ * given, and the request's stream waits for those on the device. */
 MBR_API mbr_status mbr_alloc(mbr_manager *manager, const mbr_alloc_request *request,
     mbr_alloc_result *result, mbr_error *error);
 
@@ -79,6 +83,7 @@ typedef struct mbr_allocation_figures {
 #define MBR_ALLOCATION_QUARANTINED 4        /* the same */
 #define MBR_ALLOCATION_DEVICE_LOST 5
 #define MBR_ALLOCATION_RELEASED 6
+#define MBR_ALLOCATION_REACTIVATED 7 /* its memory is about to be another allocation's */
 
 /* By handle, or by any address inside when the handle is 0. */
 MBR_API mbr_status mbr_alloc_read(mbr_manager *manager, mbr_allocation_handle allocation,

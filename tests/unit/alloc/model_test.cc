@@ -100,6 +100,7 @@ class Model
 
     uint64_t allocated_count() const { return allocated_; }
     uint64_t refused_count() const { return refused_; }
+    uint64_t reactivated_count() const { return reactivated_; }
 
   private:
     static unsigned char Byte(const Block &block, uint64_t offset)
@@ -174,6 +175,14 @@ class Model
         EXPECT_GE(block.usable, block.asked);
         EXPECT_GE(block.charged, block.usable);
         EXPECT_EQ(block.address % std::max<uint64_t>(request.align_bytes, 256), 0u);
+        auto queued = blocks_.find(block.address);
+        if (queued != blocks_.end() && queued->second.queued) {
+            EXPECT_EQ(request.stream_id, kStream) << "taken again for work that does not wait";
+            EXPECT_EQ(request.flags, 0u);
+            CheckPattern(queued->second);
+            blocks_.erase(queued);
+            reactivated_++;
+        }
         auto after = blocks_.lower_bound(block.address);
         EXPECT_TRUE(after == blocks_.end() || block.address + block.usable <= after->first);
         EXPECT_TRUE(after == blocks_.begin() ||
@@ -281,7 +290,7 @@ class Model
     uint64_t limit_bytes_;
     std::map<uint64_t, Block> blocks_; // by address
     std::vector<uint64_t> dead_;
-    uint64_t allocated_ = 0, refused_ = 0;
+    uint64_t allocated_ = 0, refused_ = 0, reactivated_ = 0;
     bool faulty_ = false;
 };
 
@@ -300,6 +309,7 @@ TEST(ArenaModel, RandomWork_UnderThreeLimits_NeverDiverges)
             model.Compare();
             EXPECT_GT(model.allocated_count(), 1200u);
             EXPECT_TRUE(limit_bytes > kGiB || model.refused_count() > 50);
+            EXPECT_GT(model.reactivated_count(), 20u);
         }
 }
 

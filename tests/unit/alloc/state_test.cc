@@ -15,14 +15,16 @@ namespace
 constexpr uint32_t kNone = 0, kLive = MBR_ALLOCATION_LIVE, kQueued = MBR_ALLOCATION_QUEUED,
                    kPartial = MBR_ALLOCATION_PARTIALLY_UNMAPPED,
                    kQuarantined = MBR_ALLOCATION_QUARANTINED, kLost = MBR_ALLOCATION_DEVICE_LOST,
-                   kReleased = MBR_ALLOCATION_RELEASED, kCount = MBR_ALLOCATION_RELEASED + 1;
+                   kReleased = MBR_ALLOCATION_RELEASED, kReactivated = MBR_ALLOCATION_REACTIVATED,
+                   kCount = MBR_ALLOCATION_REACTIVATED + 1;
 
-// As membrane/memory.h says it: live -> queued -> released; an immediate free; a queue that hands
-// back; live or queued -> the three broken ones, each -> released.
+// As membrane/memory.h says it: live -> queued -> released | reactivated -> live; an immediate
+// free; a queue that hands back; live or queued -> the three broken ones, each -> released.
 const std::set<std::pair<uint32_t, uint32_t>> kEdges = {{kNone, kLive}, {kLive, kQueued},
     {kLive, kReleased}, {kLive, kPartial}, {kLive, kQuarantined}, {kLive, kLost},
-    {kQueued, kReleased}, {kQueued, kLive}, {kQueued, kPartial}, {kQueued, kQuarantined},
-    {kQueued, kLost}, {kPartial, kReleased}, {kQuarantined, kReleased}, {kLost, kReleased}};
+    {kQueued, kReleased}, {kQueued, kLive}, {kQueued, kReactivated}, {kReactivated, kLive},
+    {kQueued, kPartial}, {kQueued, kQuarantined}, {kQueued, kLost}, {kPartial, kReleased},
+    {kQuarantined, kReleased}, {kLost, kReleased}};
 
 TEST(AllocationState, Table_EveryPair_IsAsDocumented)
 {
@@ -43,7 +45,8 @@ TEST(AllocationState, Move_EveryAllowedEdge_IsTakenOnceAndRefusedToTheLoser)
         ASSERT_TRUE(door_record_try_move(to));
         EXPECT_EQ(door_record_state(), to);
         EXPECT_EQ(door_record_content(),
-            to == kReleased ? uint32_t{MBR_CONTENT_STALE} : uint32_t{MBR_CONTENT_ZERO});
+            to == kReleased || to == kReactivated ? uint32_t{MBR_CONTENT_STALE}
+                                                  : uint32_t{MBR_CONTENT_ZERO});
         door_record_set(from);
         door_record_disturb(from == kReleased ? kLive : kReleased);
         EXPECT_FALSE(door_record_try_move(to)) << "somebody else was faster";

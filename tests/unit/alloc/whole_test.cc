@@ -37,7 +37,13 @@ class Whole : public World
 
     mbr_status Alloc(uint64_t bytes, mbr_allocation_handle *handle, mbr_error *error = nullptr)
     {
-        mbr_arena_request request = {kv, stream, bytes, 0, 0, 0, nullptr};
+        return AllocOn(stream, bytes, handle, error);
+    }
+
+    mbr_status AllocOn(uint64_t stream_id, uint64_t bytes, mbr_allocation_handle *handle,
+        mbr_error *error = nullptr)
+    {
+        mbr_arena_request request = {kv, stream_id, bytes, 0, 0, 0, nullptr};
         mbr_alloc_result result = {};
         result.struct_size = sizeof(result);
         mbr_status status = mbr_arena_alloc(arena, &request, &result, error);
@@ -236,7 +242,7 @@ TEST(ArenaWhole, Frees_ThatWaitForALine_KeepTheirBlocksUntilItIsReached)
     mbr_allocation_handle first, second;
     ASSERT_EQ(MBR_OK, whole.Alloc(16 * kMiB, &first));
     ASSERT_EQ(MBR_OK, whole.Free(first, false));
-    ASSERT_EQ(MBR_OK, whole.Alloc(16 * kMiB, &second));
+    ASSERT_EQ(MBR_OK, whole.AllocOn(0, 16 * kMiB, &second)); // by the host, which cannot wait
     whole.Settle();
     EXPECT_EQ(2 * 16 * kMiB, whole.ChargedHere());
     EXPECT_TRUE(whole.Agree());
@@ -245,6 +251,40 @@ TEST(ArenaWhole, Frees_ThatWaitForALine_KeepTheirBlocksUntilItIsReached)
     EXPECT_EQ(16 * kMiB, whole.ChargedHere());
     EXPECT_EQ(MBR_OK, whole.Free(second, true));
     EXPECT_TRUE(whole.Agree());
+}
+
+// A training step: the same sizes are freed and allocated again on one stream, whose work is never
+// done in time. Nothing new is made, nobody waits and the mechanism is not called (XLA#44174).
+TEST(ArenaWhole, Steps_OnABusyStream_TakeTheirQueuedMemoryAgainWithoutACall)
+{
+    Whole whole;
+    whole.line.automatic = false;
+    const uint64_t sizes[] = {100, 70000, 3 * kMiB, 20 * kMiB, 70 * kMiB};
+    auto step = [&] {
+        mbr_allocation_handle handles[5];
+        for (int i = 0; i < 5; i++)
+            ASSERT_EQ(MBR_OK, whole.Alloc(sizes[i], &handles[i]));
+        for (mbr_allocation_handle handle : handles)
+            ASSERT_EQ(MBR_OK, whole.Free(handle, false));
+    };
+    for (int i = 0; i < 600; i++) // until what the thread had is queued, too
+        step();
+    uint64_t slots = whole.fake.all_calls(), signals = whole.line.signalled;
+    mbr_ep_figures before = {}, after = {};
+    before.struct_size = after.struct_size = sizeof(before);
+    mbr_context_read(whole.context, &before);
+    for (int i = 0; i < 1000; i++)
+        step();
+    mbr_context_read(whole.context, &after);
+    EXPECT_EQ(slots, whole.fake.all_calls());
+    EXPECT_EQ(before.queued_bytes, after.queued_bytes);
+    EXPECT_EQ(5000u, after.reactivated_count - before.reactivated_count);
+    EXPECT_EQ(0u, after.stream_wait_count);
+    EXPECT_EQ(1000u, whole.line.signalled - signals) << "64 MiB close an epoch";
+    EXPECT_TRUE(whole.Agree());
+    whole.line.reached = UINT64_MAX;
+    whole.Settle();
+    EXPECT_EQ(0u, whole.ChargedHere());
 }
 
 TEST(ArenaWhole, Budget_FullOfQueuedReleases_IsReapedBeforeARefusal)

@@ -244,10 +244,18 @@ class FakeOrder : public mbr_instance
         mbr_outcome *outcome, mbr_error *error)
     {
         (void)error;
+        EXPECT_EQ(sizeof *request, request->struct_size);
         std::unique_lock<std::mutex> lock;
         FakeOrder *fake = self(instance);
         mbr_status status = fake->enter(kStreamWait, request->line_id, outcome, &lock);
-        return status != MBR_OK ? status : fake->good(kStreamWait, outcome, 0);
+        if (status != MBR_OK)
+            return status;
+        const Line &line = fake->lines[request->line_id];
+        EXPECT_NE(0u, request->value);
+        EXPECT_LE(request->value, line.signalled);
+        fake->device_waits.push_back(
+            {request->stream.value, line.native, line.work_at[request->value - 1]});
+        return fake->good(kStreamWait, outcome, 0);
     }
     static mbr_status line_close(mbr_instance *instance, const mbr_line_request *request,
         mbr_outcome *outcome, mbr_error *error)
@@ -328,6 +336,10 @@ class FakeOrder : public mbr_instance
     }
 
   public:
+    struct DeviceWait {
+        uint64_t on, behind, work; // native streams; what of the latter's work
+    };
+    std::vector<DeviceWait> device_waits;
     mbr_fill_request last_fill = {};
     mbr_copy_request last_copy = {};
 

@@ -42,6 +42,7 @@ class Model
             {10, &Model::submit},
             {10, &Model::reach},
             {10, &Model::reap},
+            {10, &Model::take},
             {4, &Model::attach},
             {3, &Model::detach},
             {3, &Model::pin},
@@ -76,6 +77,7 @@ class Model
     }
 
     uint64_t settled_count() const { return settled_; }
+    uint64_t taken_count() const { return taken_; }
 
   private:
     struct Stream {
@@ -138,6 +140,37 @@ class Model
             return;
         mbr_context_unpin(world_.context);
         pins_--;
+    }
+
+    // Whether work on the stream runs after the entry's: it is the same stream, its work is done,
+    // or the device was told to wait for it.
+    bool is_after(uint64_t native, std::pair<uint64_t, uint64_t> need)
+    {
+        if (need.first == native || world_.fake.done(need.first) >= need.second)
+            return true;
+        for (const FakeOrder::DeviceWait &wait : world_.fake.device_waits)
+            if (wait.on == native && wait.behind == need.first && wait.work >= need.second)
+                return true;
+        return false;
+    }
+
+    void take()
+    {
+        if (streams_.empty())
+            return;
+        Stream stream = streams_[pick(streams_.size())];
+        bool behind_others = pick(2) == 0;
+        world_.fake.device_waits.clear();
+        world_.fake.answer[kStreamWait] = pick(8) == 0 ? MBR_BUSY : MBR_OK;
+        Entry *entry = world_.take(stream.id, behind_others);
+        world_.fake.answer[kStreamWait] = MBR_OK;
+        EXPECT_TRUE(behind_others || world_.fake.device_waits.empty());
+        if (entry == nullptr)
+            return;
+        for (std::pair<uint64_t, uint64_t> need : entry->needs)
+            EXPECT_TRUE(is_after(stream.native, need)) << "new work would run too early";
+        taken_++;
+        queued_bytes_ -= entry->deferred.bytes;
     }
 
     void submit() { world_.fake.submit(1 + pick(next_native_ + 1)); }
@@ -247,7 +280,7 @@ class Model
             for (auto [native, work] : entry.needs)
                 is_stuck |= !lost() && stuck.count(native) != 0;
             if (!is_stuck) {
-                ASSERT_EQ(1, entry.settled);
+                ASSERT_EQ(1, entry.settled + entry.taken);
             }
         }
         forget_settled();
@@ -255,7 +288,8 @@ class Model
 
     void forget_settled()
     {
-        while (!world_.entries.empty() && world_.entries.front().settled == 1)
+        while (!world_.entries.empty() &&
+            world_.entries.front().settled + world_.entries.front().taken == 1)
             world_.entries.pop_front();
     }
 
@@ -301,13 +335,13 @@ class Model
         EXPECT_EQ(MBR_OK, mbr_context_drain(world_.context, kForever, nullptr));
         uint32_t last = orderly ? MBR_CONTEXT_TERMINATED : MBR_CONTEXT_LOST;
         EXPECT_EQ(last, world_.state());
-        EXPECT_EQ(deferred_, settled_);
+        EXPECT_EQ(deferred_, settled_ + taken_);
         world_.finish(); // each entry once; no line, unless lost, and no block left
     }
 
     // ---- after each operation ----
 
-    uint64_t queued() const { return deferred_ - settled_; }
+    uint64_t queued() const { return deferred_ - settled_ - taken_; }
 
     void check()
     {
@@ -318,6 +352,7 @@ class Model
         ASSERT_EQ(streams_.size(), figures.stream_count);
         ASSERT_EQ(settled_ - lost_ + extra_released_, figures.released_count);
         ASSERT_EQ(lost_ + extra_lost_, figures.lost_count);
+        ASSERT_EQ(taken_, figures.reactivated_count);
         ASSERT_EQ(world_.fake.open_lines(), figures.line_count);
         ASSERT_LE(world_.fake.lost_answers, 1u);
         ASSERT_EQ(0u, figures.violation_count);
@@ -335,6 +370,7 @@ class Model
     uint64_t pins_ = 0;
     uint64_t deferred_ = 0;
     uint64_t settled_ = 0;
+    uint64_t taken_ = 0; // out of the queue again
     uint64_t lost_ = 0;
     uint64_t extra_released_ = 0; // of refuse_heap's own entries
     uint64_t extra_lost_ = 0;
@@ -346,7 +382,7 @@ TEST(ContextProperty, RandomOperations_AgreeWithTheModel)
     SCOPED_TRACE("MBR_TEST_SEED=" + std::to_string(seed()));
     printf("seed %llu\n", static_cast<unsigned long long>(seed()));
     std::mt19937_64 random(seed());
-    uint64_t operations = 0, contexts = 0, settled = 0;
+    uint64_t operations = 0, contexts = 0, settled = 0, taken = 0;
     while (operations < kOperations && !testing::Test::HasFailure()) {
         Model model(&random);
         contexts++;
@@ -354,12 +390,14 @@ TEST(ContextProperty, RandomOperations_AgreeWithTheModel)
             operations++;
         while (model.step() && !testing::Test::HasFailure());
         settled += model.settled_count();
+        taken += model.taken_count();
     }
-    printf("%llu operations on %llu contexts, %llu entries settled\n",
+    printf("%llu operations on %llu contexts, %llu entries settled, %llu taken again\n",
         static_cast<unsigned long long>(operations), static_cast<unsigned long long>(contexts),
-        static_cast<unsigned long long>(settled));
+        static_cast<unsigned long long>(settled), static_cast<unsigned long long>(taken));
     EXPECT_GT(contexts, 50u);
     EXPECT_GT(settled, operations / 4);
+    EXPECT_GT(taken, operations / 30);
 }
 
 } // namespace

@@ -36,7 +36,7 @@ static uint64_t *figure(mbr_context *context, uint32_t fault)
     case 8:
         return &waiting(context)->reached; /* above the pending value */
     case 9:
-        return &STAILQ_FIRST(&waiting(context)->pending)->value; /* above what was signalled */
+        return &TAILQ_FIRST(&waiting(context)->pending)->value; /* above what was signalled */
     case 10:
         return &context->open->done;
     case 11:

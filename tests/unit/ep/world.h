@@ -21,6 +21,7 @@ struct Entry {
     FakeOrder *fake = nullptr;
     std::vector<std::pair<uint64_t, uint64_t>> needs; // (native stream, work that must be done)
     std::atomic<int> settled{0};
+    int taken = 0; // out of the queue again; it is settled or taken once
     mbr_settled how = MBR_SETTLED_LOST;
     std::function<void(Entry *)> then;
 
@@ -30,6 +31,7 @@ struct Entry {
         Entry *entry = reinterpret_cast<Entry *>(deferred);
         entry->how = how;
         EXPECT_EQ(0, entry->settled.load()) << "settled twice";
+        EXPECT_EQ(0, entry->taken) << "settled although it was taken again";
         if (how == MBR_SETTLED_RELEASED) {
             for (auto [native, work] : entry->needs)
                 EXPECT_GE(entry->fake->done(native), work) << "before its values";
@@ -98,7 +100,8 @@ class World
             EXPECT_EQ(0u, fake.open_lines());
         }
         for (Entry &entry : entries)
-            EXPECT_EQ(1, entry.settled.load());
+            EXPECT_EQ(1, entry.settled.load() + entry.taken);
+        EXPECT_EQ(nullptr, shelf.newest);
         EXPECT_LE(fake.lost_answers, 1u) << "called after the device was lost";
     }
 
@@ -116,6 +119,7 @@ class World
         Entry *entry = &entries.emplace_back();
         entry->deferred.bytes = bytes;
         entry->deferred.settle = Entry::settle;
+        entry->deferred.shelf = &shelf;
         entry->fake = &fake;
         for (uint64_t id : ids)
             entry->needs.push_back({natives[id], fake.submitted(natives[id])});
@@ -127,6 +131,22 @@ class World
             EXPECT_EQ(0, memcmp(&before, &entry->deferred, sizeof before)) << "not handed back";
             entries.pop_back();
             return nullptr;
+        }
+        return entry;
+    }
+    // An entry of the shelf out of the queue again, for work on the stream; of those bytes if not
+    // 0.
+    Entry *take(uint64_t id, bool behind_others = false, uint64_t bytes = 0)
+    {
+        auto fits = [](const mbr_deferred *entry, const void *wanted) {
+            uint64_t bytes = *static_cast<const uint64_t *>(wanted);
+            return bytes == 0 || bytes == entry->bytes;
+        };
+        Entry *entry = reinterpret_cast<Entry *>(
+            mbr_context_reactivate(context, &shelf, id, behind_others, fits, &bytes));
+        if (entry != nullptr) {
+            EXPECT_EQ(0, entry->settled.load());
+            EXPECT_EQ(0, entry->taken++);
         }
         return entry;
     }
@@ -145,6 +165,7 @@ class World
     Threads threads;
     FakeOrder fake;
     mbr_context *context = nullptr;
+    mbr_shelf shelf = {};
     std::map<uint64_t, uint64_t> natives; // by stream id
     std::deque<Entry> entries;            // queued ones, at addresses that stay
 };
