@@ -173,7 +173,7 @@ bool sim_put(uint64_t view, const void *from, uint64_t bytes)
     return move_or_fault(view, (uintptr_t)from, bytes);
 }
 
-/* ---- Kernels, by the names of the contract table's ---- */
+/* ---- Kernels, by the names of the contract table's and of the measurements' ---- */
 
 /* Ordinary host memory is no memory of a device: what is neither is a fault. */
 static bool reaches(uint64_t address)
@@ -250,12 +250,48 @@ static int run_hammer(uint32_t device, const uint64_t *arguments)
     return SIM_OK;
 }
 
+/* Pieces of four words, as in tools/bench/gpu/kernels.ptx: each word is the piece's number and the
+ * seed exclusive-ored. */
+static int run_write_all(uint32_t device, const uint64_t *arguments)
+{
+    if (!reaches(arguments[0]))
+        return SIM_ILLEGAL_ADDRESS;
+    for (uint64_t i = 0; i < 4 * arguments[1]; i++)
+        store(sim_view(device, arguments[0] + 4 * i), (uint32_t)(i / 4) ^ (uint32_t)arguments[2]);
+    return SIM_OK;
+}
+
+static int run_check_all(uint32_t device, const uint64_t *arguments)
+{
+    if (!reaches(arguments[0]) || !reaches(arguments[3]))
+        return SIM_ILLEGAL_ADDRESS;
+    uint32_t wrong = 0;
+    for (uint64_t i = 0; i < 4 * arguments[1]; i++)
+        wrong += load(sim_view(device, arguments[0] + 4 * i)) !=
+            ((uint32_t)(i / 4) ^ (uint32_t)arguments[2]);
+    uint64_t result = sim_view(device, arguments[3]);
+    store(result, load(result) + wrong);
+    return SIM_OK;
+}
+
+static int run_read_all(uint32_t device, const uint64_t *arguments)
+{
+    if (!reaches(arguments[0]))
+        return SIM_ILLEGAL_ADDRESS;
+    for (uint64_t i = 0; i < 4 * arguments[1]; i++)
+        (void)load(sim_view(device, arguments[0] + 4 * i));
+    return SIM_OK;
+}
+
 static const struct sim_kernel kernels[] = {
     {"spin", 1, {8}, run_spin, spin_would_end},
     {"store", 2, {8, 4}, run_store, NULL},
     {"fill", 3, {8, 4, 4}, run_fill, NULL},
     {"verify", 4, {8, 4, 4, 8}, run_verify, NULL},
     {"hammer", 3, {8, 8, 8}, run_hammer, NULL},
+    {"write_all", 3, {8, 8, 4}, run_write_all, NULL},
+    {"check_all", 4, {8, 8, 4, 8}, run_check_all, NULL},
+    {"read_all", 3, {8, 8, 8}, run_read_all, NULL},
 };
 
 const struct sim_kernel *sim_kernel_find(const char *name)
