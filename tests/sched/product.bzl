@@ -39,7 +39,9 @@ _FILES = {
         "//abi/base": _BASE,
         "//host/ep": [
             "audit",
+            "capture",
             "context",
+            "gate",
             "lines",
             "pool",
             "queue",
