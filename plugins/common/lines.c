@@ -270,6 +270,25 @@ static void pause_until(uint32_t look_count, uint64_t now_ns, uint64_t deadline_
     (void)nanosleep(&pause, NULL); /* a signal only means one more look */
 }
 
+/* Looks again and again; the line's lock is not held in between. */
+static mbr_status await_locked(mbr_instance *instance, struct mbr_line *line, uint64_t value,
+    uint64_t deadline_ns, mbr_error *error)
+{
+    for (uint32_t look_count = 0;; look_count++) {
+        mbr_status status = look_locked(instance, line, error);
+        if (status != MBR_OK || line->reached >= value)
+            return status;
+        uint64_t now_ns = mbr_clock_now(&mbr_clock_monotonic);
+        if (now_ns >= deadline_ns)
+            return mbr_fail(error, MBR_TIMED_OUT,
+                "line %" PRIu64 " has reached %" PRIu64 ", not %" PRIu64, line->object.id,
+                line->reached, value);
+        unlock_line(line);
+        pause_until(look_count, now_ns, deadline_ns);
+        lock_line(line);
+    }
+}
+
 static mbr_status wait_for_line(mbr_instance *instance, const mbr_line_wait_request *request,
     mbr_outcome *answer, mbr_error *error)
 {
@@ -279,22 +298,8 @@ static mbr_status wait_for_line(mbr_instance *instance, const mbr_line_wait_requ
     if (!line)
         return status;
     status = check_value_locked(line, request->value, error);
-    for (uint32_t look_count = 0; status == MBR_OK && line->reached < request->value;
-         look_count++) {
-        status = look_locked(instance, line, error);
-        if (status != MBR_OK || line->reached >= request->value)
-            break;
-        uint64_t now_ns = mbr_clock_now(&mbr_clock_monotonic);
-        if (now_ns >= request->deadline_ns) {
-            status = mbr_fail(error, MBR_TIMED_OUT,
-                "line %" PRIu64 " has reached %" PRIu64 ", not %" PRIu64, line->object.id,
-                line->reached, request->value);
-            break;
-        }
-        unlock_line(line);
-        pause_until(look_count, now_ns, request->deadline_ns);
-        lock_line(line);
-    }
+    if (status == MBR_OK && line->reached < request->value)
+        status = await_locked(instance, line, request->value, request->deadline_ns, error);
     return leave(instance, line, status);
 }
 
@@ -344,6 +349,37 @@ static mbr_status line_close(
     return MBR_OK;
 }
 
+/* The id of the next line at or behind a place of the table, or 0. */
+static uint64_t next_line(struct mbr_objects *objects, uint64_t *place)
+{
+    const struct mbr_id_table *ids = &objects->lines.ids;
+    uint64_t id = 0;
+    mbr_objects_lock(objects);
+    while (id == 0 && *place < ids->slot_count)
+        id = ids->slots[(*place)++].id;
+    mbr_objects_unlock(objects);
+    return id;
+}
+
+/* Work in flight is over when every line has reached what was signalled, or never will. */
+static mbr_status quiesce(mbr_instance *instance, const mbr_quiesce_request *request,
+    mbr_outcome *answer, mbr_error *error)
+{
+    uint64_t id, place = 0;
+    (void)answer;
+    while ((id = next_line(mbr_objects_of(instance), &place)) != 0) {
+        mbr_status status = MBR_OK;
+        struct mbr_line *line = enter(instance, id, &status, NULL);
+        if (!line)
+            continue;
+        status = await_locked(instance, line, line->signalled, request->deadline_ns, error);
+        if (leave(instance, line, status) == MBR_TIMED_OUT)
+            return MBR_TIMED_OUT;
+    }
+    return MBR_OK;
+}
+
+MBR_ANSWER_CHANGE(, mbr_line_slot_quiesce, quiesce, mbr_quiesce_request)
 MBR_ANSWER_CHANGE(, mbr_line_slot_open, line_open, mbr_line_open_request)
 MBR_ANSWER_CHANGE(, mbr_line_slot_signal, signal_line, mbr_line_request)
 MBR_ANSWER_CHANGE(, mbr_line_slot_reached, reached, mbr_line_request)

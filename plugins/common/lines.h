@@ -44,6 +44,10 @@ mbr_status mbr_line_slot_stream_wait(mbr_instance *instance, const mbr_stream_wa
 mbr_status mbr_line_slot_close(
     mbr_instance *instance, const mbr_line_request *raw, mbr_outcome *outcome, mbr_error *error);
 
+/* The slot `quiesce` of a plugin without threads of its own. */
+mbr_status mbr_line_slot_quiesce(
+    mbr_instance *instance, const mbr_quiesce_request *raw, mbr_outcome *outcome, mbr_error *error);
+
 /* Destroys the idle events: all there are, once no line is open. */
 void mbr_lines_finish(mbr_instance *instance);
 

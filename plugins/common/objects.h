@@ -4,6 +4,7 @@
 #ifndef MEMBRANE_PLUGINS_COMMON_OBJECTS_H
 #define MEMBRANE_PLUGINS_COMMON_OBJECTS_H
 
+#include "abi/base/interval_tree.h"
 #include "abi/base/seam.h"
 #include "plugins/common/answer.h"
 #include "plugins/common/id_table.h"
@@ -64,6 +65,7 @@ struct mbr_objects {
     /* Guarded by the lock. */
     struct mbr_object_table allocations, reservations, extents;
     struct mbr_object_table lines, streams; /* a stream's id is the driver's value */
+    struct mbr_interval *places;            /* of reservations, by address */
     struct mbr_idle_events idle_events;
     uint64_t owned_bytes, mapped_bytes, reserved_bytes, mapping_count;
 };

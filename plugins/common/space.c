@@ -146,6 +146,17 @@ static mbr_status fail_residual(
 
 /* ---- reserve, unreserve --------------------------------------------------------------------- */
 
+/* A driver that hands an address out twice breaks the contract; the index takes the first alone. */
+static void place_locked(struct mbr_objects *objects, struct mbr_reservation *reservation)
+{
+    const struct mbr_object *object = &reservation->object;
+    const struct mbr_interval *below = mbr_interval_tree_floor(objects->places, object->address);
+    if (below && below->start == object->address)
+        return;
+    reservation->place = (struct mbr_interval){.start = object->address, .bytes = object->bytes};
+    mbr_interval_tree_insert(&objects->places, &reservation->place);
+}
+
 static mbr_status reserve(mbr_instance *instance, const mbr_reserve_request *request,
     mbr_outcome *answer, mbr_error *error)
 {
@@ -174,6 +185,7 @@ static mbr_status reserve(mbr_instance *instance, const mbr_reserve_request *req
     answer->address = object->address;
     mbr_objects_lock(objects);
     objects->reserved_bytes += object->bytes;
+    place_locked(objects, (struct mbr_reservation *)object);
     object->busy = false;
     mbr_objects_unlock(objects);
     return MBR_OK;
@@ -204,9 +216,42 @@ static mbr_status unreserve(mbr_instance *instance, const mbr_unreserve_request 
     }
     mbr_objects_lock(objects);
     objects->reserved_bytes -= object->bytes;
+    if (reservation->place.bytes != 0)
+        mbr_interval_tree_remove(&objects->places, &reservation->place);
     mbr_objects_unlock(objects);
     mbr_object_end(objects, &objects->reservations, object);
     return MBR_OK;
+}
+
+static mbr_status check_part_locked(
+    const struct mbr_reservation *reservation, uint64_t address, uint64_t end, mbr_error *error)
+{
+    uint64_t start = reservation->place.start;
+    while (address < end && address - start < reservation->place.bytes) {
+        const struct mbr_mapping *mapping = mapping_at(reservation, address - start);
+        if (!mapping)
+            return mbr_fail(error, MBR_INVALID_ARGUMENT,
+                "nothing is mapped at 0x%" PRIx64 ", offset %" PRIu64 " of reservation %" PRIu64,
+                address, address - start, reservation->object.id);
+        address = start + mapping->place.start + mapping->place.bytes;
+    }
+    return MBR_OK;
+}
+
+/* A range that begins before a reservation and reaches into it is no one's, and found as well. */
+mbr_status mbr_space_check_mapped(
+    struct mbr_objects *objects, uint64_t address, uint64_t bytes, mbr_error *error)
+{
+    mbr_objects_lock(objects);
+    const struct mbr_interval *place =
+        mbr_interval_tree_floor(objects->places, address + bytes - 1);
+    mbr_status status = MBR_OK;
+    if (place && address < place->start + place->bytes)
+        status = check_part_locked((const struct mbr_reservation *)((const char *)place -
+                                       offsetof(struct mbr_reservation, place)),
+            mbr_max(address, place->start), address + bytes, error);
+    mbr_objects_unlock(objects);
+    return status;
 }
 
 /* ---- map, map_shared ------------------------------------------------------------------------ */

@@ -14,6 +14,7 @@
 struct mbr_reservation {
     struct mbr_object object;      /* first */
     struct mbr_interval *mappings; /* by offset */
+    struct mbr_interval place;     /* of addresses, in mbr_objects.places */
 };
 
 /* First member of the plugin's own record of an extent. */
@@ -55,6 +56,11 @@ struct mbr_space_port {
 /* mbr_object_enter for an extent that is to end: MBR_BUSY while it is mapped. */
 void *mbr_space_enter_extent(
     struct mbr_objects *objects, uint64_t id, mbr_status *status, mbr_error *error);
+
+/* Of a range of addresses that a driver is to read or write: MBR_INVALID_ARGUMENT where it touches
+ * a reservation and not everything there is mapped. Of other addresses nothing is known here. */
+mbr_status mbr_space_check_mapped(
+    struct mbr_objects *objects, uint64_t address, uint64_t bytes, mbr_error *error);
 
 mbr_status mbr_space_slot_reserve(
     mbr_instance *instance, const mbr_reserve_request *raw, mbr_outcome *outcome, mbr_error *error);

@@ -3,6 +3,7 @@
 
 #include "abi/base/checked.h"
 #include "abi/base/error.h"
+#include "plugins/common/space.h"
 
 #include <inttypes.h>
 
@@ -103,6 +104,11 @@ static mbr_status copy(
     if (status == MBR_OK && mbr_max(to, from) - mbr_min(to, from) < bytes)
         status = mbr_fail(error, MBR_INVALID_ARGUMENT,
             "%" PRIu64 " bytes from 0x%" PRIx64 " to 0x%" PRIx64 " overlap", bytes, from, to);
+    /* Drivers take an address that they do not know for the host's, and read it themselves. */
+    if (status == MBR_OK)
+        status = mbr_space_check_mapped(mbr_objects_of(instance), to, bytes, error);
+    if (status == MBR_OK)
+        status = mbr_space_check_mapped(mbr_objects_of(instance), from, bytes, error);
     if (status != MBR_OK)
         return status;
     return port_of(instance)->copy(instance, request->stream.value, to, from, bytes, error);

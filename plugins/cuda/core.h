@@ -63,12 +63,12 @@ mbr_status mbr_cuda_enter(
 mbr_status mbr_cuda_leave(const mbr_instance *instance, const struct mbr_cuda_scope *scope,
     mbr_cuda_result result, const char *call, uint64_t bytes, mbr_error *error);
 
-/* What a failed call left of memory at an address, or of a handle, from a look at it. */
+/* What a failed call left at an address, from a look at it. */
 static inline enum mbr_end mbr_cuda_end_of_look(mbr_cuda_result look)
 {
-    return look == MBR_CUDA_SUCCESS      ? MBR_END_THERE
-        : look == MBR_CUDA_INVALID_VALUE ? MBR_END_GONE
-                                         : MBR_END_UNKNOWN;
+    return look == MBR_CUDA_SUCCESS                                    ? MBR_END_THERE
+        : look == MBR_CUDA_INVALID_VALUE || look == MBR_CUDA_NOT_FOUND ? MBR_END_GONE
+                                                                       : MBR_END_UNKNOWN;
 }
 
 extern const mbr_plugin_vtable mbr_cuda_plugin;

@@ -208,8 +208,6 @@ enum mbr_cuda_constant { MBR_CUDA_CONSTANTS(MBR_CUDA_DECLARE_CONSTANT) };
         (mbr_cuda_handle * handle, size_t bytes, const struct mbr_cuda_properties *properties,     \
             unsigned long long flags))                                                             \
     FUNCTION(handle_release, cuMemRelease, (mbr_cuda_handle handle))                               \
-    FUNCTION(handle_properties, cuMemGetAllocationPropertiesFromHandle,                            \
-        (struct mbr_cuda_properties * properties, mbr_cuda_handle handle))                         \
     FUNCTION(map, cuMemMap,                                                                        \
         (mbr_cuda_address address, size_t bytes, size_t offset_bytes, mbr_cuda_handle handle,      \
             unsigned long long flags))                                                             \
@@ -247,6 +245,8 @@ enum mbr_cuda_constant { MBR_CUDA_CONSTANTS(MBR_CUDA_DECLARE_CONSTANT) };
 
 /* What only tests and measurements call. */
 #define MBR_CUDA_FUNCTIONS_OF_TESTS(FUNCTION)                                                      \
+    FUNCTION(handle_properties, cuMemGetAllocationPropertiesFromHandle,                            \
+        (struct mbr_cuda_properties * properties, mbr_cuda_handle handle))                         \
     FUNCTION(context_set, cuCtxSetCurrent, (mbr_cuda_context context))                             \
     FUNCTION(context_synchronize, cuCtxSynchronize, (void))                                        \
     FUNCTION(primary_state, cuDevicePrimaryCtxGetState,                                            \

@@ -200,9 +200,6 @@ static mbr_status close_instance(
     return MBR_OK;
 }
 
-/* No threads. Work in flight is the streams', which are their users': the driver lets it finish,
- * also behind a stream or line that is gone. */
-MBR_ANSWER_CHANGE(static, slot_quiesce, mbr_answer_nothing, mbr_quiesce_request)
 MBR_ANSWER_TELL(static, slot_capability, capability, mbr_capability_request, mbr_capability_outcome)
 MBR_ANSWER_CHANGE(static, slot_close, close_instance, mbr_close_request)
 
@@ -217,5 +214,5 @@ const mbr_plugin_vtable mbr_cuda_plugin = {
     .capability = slot_capability,
     .close = slot_close,
     .report = mbr_objects_slot_report,
-    .quiesce = slot_quiesce,
+    .quiesce = mbr_line_slot_quiesce,
 };

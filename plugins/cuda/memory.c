@@ -111,9 +111,8 @@ static enum mbr_end give(mbr_instance *instance, struct mbr_object *allocation, 
     mbr_cuda_result result = is_host ? call->host_free((void *)(uintptr_t)allocation->outer_address)
                                      : call->device_free(allocation->outer_address);
     enum mbr_end end = result == MBR_CUDA_SUCCESS ? MBR_END_GONE
-        : result == MBR_CUDA_INVALID_VALUE        ? MBR_END_THERE
-        : is_host
-        ? MBR_END_UNKNOWN
+        : result == MBR_CUDA_INVALID_VALUE
+        ? MBR_END_THERE
         : mbr_cuda_end_of_look(call->address_range(&start, &length, allocation->outer_address));
     (void)mbr_cuda_leave(instance, &scope, result, is_host ? "cuMemFreeHost" : "cuMemFree_v2",
         bytes, end == MBR_END_GONE ? NULL : error);

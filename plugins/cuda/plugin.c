@@ -2,8 +2,9 @@
 #include "plugins/common/answer.h"
 #include "plugins/cuda/core.h"
 
-/* Unloadable: no thread, no thread-local storage, nothing of it is called by the driver. */
-MBR_PLUGIN_NOTE("cuda", "membrane", MBR_NOTE_UNLOADABLE);
+/* Not unloadable, though this file alone would be: the driver that it opens has threads and keys of
+ * thread-local storage, and stays. */
+MBR_PLUGIN_NOTE("cuda", "membrane", 0);
 
 MBR_EXPORT mbr_status membrane_plugin_v1(const mbr_hello *hello, mbr_reply *reply, mbr_error *error)
 {

@@ -1,9 +1,8 @@
 /* The primitives behind plugins/common/space.h and handles.h: extents as handles of the driver,
  * mapped whole. Keeps no books.
  *
- * What the driver leaves open is asked for: a handle's properties tell whether the handle is there,
- * the access of an address whether something is mapped at it. None of these calls waits for the
- * device, looks at the current context or disturbs a capture. */
+ * Whether something is mapped at an address is what a question for its access tells. None of these
+ * calls waits for the device, looks at the current context or disturbs a capture. */
 #include "abi/base/checked.h"
 #include "plugins/cuda/core.h"
 
@@ -59,18 +58,16 @@ static mbr_status create(mbr_instance *instance, struct mbr_handle_extent *exten
     return answer(instance, result, "cuMemCreate", bytes, error);
 }
 
+/* Nothing tells whether a handle is still there: the driver describes one that is released, too. A
+ * second call might release what another thread was given since. */
 static enum mbr_end destroy(
     mbr_instance *instance, const struct mbr_handle_extent *extent, mbr_error *error)
 {
-    const struct mbr_cuda_functions *call = call_of(instance);
-    struct mbr_cuda_properties properties;
-    mbr_cuda_result result = call->handle_release(extent->handle);
+    mbr_cuda_result result = call_of(instance)->handle_release(extent->handle);
     if (result == MBR_CUDA_SUCCESS)
         return MBR_END_GONE;
-    enum mbr_end end = mbr_cuda_end_of_look(call->handle_properties(&properties, extent->handle));
-    if (end != MBR_END_GONE)
-        answer(instance, result, "cuMemRelease", extent->extent.object.bytes, error);
-    return end;
+    answer(instance, result, "cuMemRelease", extent->extent.object.bytes, error);
+    return result == MBR_CUDA_INVALID_VALUE ? MBR_END_THERE : MBR_END_UNKNOWN;
 }
 
 /* ---- Reservations --------------------------------------------------------------------------- */
