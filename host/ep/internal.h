@@ -11,8 +11,9 @@
  * One lock (rank QUEUE) guards everything here; functions named _locked need it, and those marked
  * "drops the lock" let it go around a slot or settle call. Three marks say that one thread is at a
  * job that drops the lock: `signalling` (line slots that are serial: signal), `asking`, `settling`.
- * Who finds asking or settling taken goes on without it (no reaper waits for another). call_count
- * covers every call that drops the lock and comes back: the end waits for it. */
+ * Who finds asking or settling taken goes on without it (no reaper waits for another); who reaps
+ * before a refusal asks all the same, since the other's answers may be older. call_count covers
+ * every call that drops the lock and comes back: the end waits for it. */
 #ifndef MEMBRANE_HOST_EP_INTERNAL_H
 #define MEMBRANE_HOST_EP_INTERNAL_H
 
@@ -274,8 +275,9 @@ void mbr_context_count_graphs_locked(const mbr_context *context, mbr_ep_figures 
 /* One signal for each line that is dirty now. The caller has set `signalling`; it is cleared here.
  * Drops the lock. */
 void mbr_context_signal_locked(mbr_context *context) MBR_REQUIRES(&context->lock);
-/* Asks each waiting line for its value, unless another thread does. Drops the lock. */
-void mbr_context_ask_locked(mbr_context *context) MBR_REQUIRES(&context->lock);
+/* Asks each waiting line for its value, unless another thread does; `now` asks in any case. Drops
+ * the lock. */
+void mbr_context_ask_locked(mbr_context *context, bool now) MBR_REQUIRES(&context->lock);
 /* Whether a signal's answer is good: MBR_CONTRACT_BROKEN where the value does not rise. */
 mbr_status mbr_context_judge_value_locked(mbr_context *context, mbr_line *line, mbr_status status,
     uint64_t value) MBR_REQUIRES(&context->lock);

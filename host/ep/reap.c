@@ -106,7 +106,7 @@ uint64_t mbr_context_pass_locked(mbr_context *context, bool now)
         context->signalling = true;
         mbr_context_signal_locked(context);
     }
-    mbr_context_ask_locked(context);
+    mbr_context_ask_locked(context, now);
     mbr_context_close_lines_locked(context);
     return mbr_context_settle_locked(context); /* last: any of the calls may have found a loss */
 }

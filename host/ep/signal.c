@@ -143,10 +143,10 @@ static uint32_t waiting_count_locked(const mbr_context *context)
     return count;
 }
 
-void mbr_context_ask_locked(mbr_context *context)
+void mbr_context_ask_locked(mbr_context *context, bool now)
 {
-    if (context->asking)
-        return;
+    if (context->asking && !now)
+        return; /* with `now`, what the other was told may be older than this call */
     context->asking = true;
     for (uint32_t left = waiting_count_locked(context); left != 0; left--) {
         mbr_line *line = TAILQ_FIRST(&context->waiting);

@@ -136,7 +136,9 @@ mbr_status Device::AskReached(
     Leave(line, false);
     if (status != MBR_OK)
         return status;
-    uint64_t value = self->draw_->From(self->Reached(*line), line->value);
+    uint64_t value = self->Reached(*line);
+    if (!self->is_stalled)
+        value = self->draw_->From(value, line->value);
     line->stream->done = std::max(line->stream->done, line->covers[value]);
     return Say(outcome, self->Reached(*line));
 }

@@ -81,6 +81,7 @@ class Device
     uint64_t busy_answers = 0;            // of signals: the stream is being captured
     uint64_t calls_to_loss = UINT64_MAX;  // the call after so many finds the device lost
     bool is_lost = false;
+    bool is_stalled = false; // who asks is told what is done, and nothing more gets done
     uint64_t refused_opens = 0;
 
   private:
