@@ -9,12 +9,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #define FILES_MAX 512
 #define TMPFS_MAGIC_NUMBER 0x01021994
+#define HUGE_PAGE_BYTES (UINT64_C(2) << 20)
 
 typedef struct seen_files {
     struct {
@@ -127,33 +129,62 @@ void mbr_oracle_read(mbr_trial *trial, mbr_oracle *oracle)
     oracle->owned_bytes = oracle->anonymous_bytes + oracle->file_bytes;
 }
 
+typedef struct huge_pages {
+    uint64_t bytes;
+    bool is_possible;
+} huge_pages;
+
 /* What one line of a mapping says: transparent huge pages by name, those of hugetlb by page size.
  */
-static uint64_t huge_bytes_of_line(const char *line, const mapping *now, uint64_t page_bytes)
+static void take_huge_line(huge_pages *huge, const char *line, const mapping *now)
 {
-    unsigned long kib;
-    if (sscanf(line, "AnonHugePages: %lu kB", &kib) == 1 ||
-        sscanf(line, "ShmemPmdMapped: %lu kB", &kib) == 1 ||
-        sscanf(line, "FilePmdMapped: %lu kB", &kib) == 1)
-        return kib * 1024;
-    if (sscanf(line, "KernelPageSize: %lu kB", &kib) == 1 && kib * 1024 > page_bytes)
-        return now->end - now->start;
-    return 0;
+    uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+    unsigned long figure;
+    if (sscanf(line, "AnonHugePages: %lu kB", &figure) == 1 ||
+        sscanf(line, "ShmemPmdMapped: %lu kB", &figure) == 1 ||
+        sscanf(line, "FilePmdMapped: %lu kB", &figure) == 1)
+        huge->bytes += figure * 1024;
+    else if (sscanf(line, "KernelPageSize: %lu kB", &figure) == 1 && figure * 1024 > page_bytes)
+        huge->bytes += now->end - now->start;
+    else if (sscanf(line, "THPeligible: %lu", &figure) == 1)
+        huge->is_possible |= figure != 0;
 }
 
-uint64_t mbr_oracle_huge_bytes(mbr_trial *trial, uint64_t address, uint64_t bytes)
+static huge_pages read_huge(mbr_trial *trial, uint64_t address, uint64_t bytes)
 {
     FILE *file = fopen("/proc/self/smaps", "re");
     char line[4352];
     mapping now = {0};
-    uint64_t huge_bytes = 0, page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+    huge_pages huge = {0};
     if (file == NULL)
         mbr_trial_give_up(trial, MBR_VERDICT_RESOURCE, "/proc/self/smaps cannot be read");
     while (fgets(line, sizeof line, file) != NULL)
         if (!read_head(line, &now) && now.start < address + bytes && now.end > address)
-            huge_bytes += huge_bytes_of_line(line, &now, page_bytes);
+            take_huge_line(&huge, line, &now);
     fclose(file);
-    return huge_bytes;
+    return huge;
+}
+
+/* Whether the tool is given one for the asking, in private memory, where most systems have them. */
+static bool is_huge_page_free(mbr_trial *trial)
+{
+    char *memory = mmap(NULL, 2 * HUGE_PAGE_BYTES, PROT_READ | PROT_WRITE,
+        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        return false;
+    (void)madvise(memory, 2 * HUGE_PAGE_BYTES, MADV_HUGEPAGE);
+    memory[HUGE_PAGE_BYTES] = 1; /* in the whole one, wherever it begins */
+    uint64_t bytes = read_huge(trial, (uintptr_t)memory, 2 * HUGE_PAGE_BYTES).bytes;
+    munmap(memory, 2 * HUGE_PAGE_BYTES);
+    return bytes > 0;
+}
+
+mbr_huge mbr_oracle_huge(mbr_trial *trial, uint64_t address, uint64_t bytes)
+{
+    huge_pages huge = read_huge(trial, address, bytes);
+    if (huge.bytes > 0)
+        return MBR_HUGE_SOMEWHERE;
+    return huge.is_possible && !is_huge_page_free(trial) ? MBR_HUGE_UNKNOWN : MBR_HUGE_NOWHERE;
 }
 
 uint64_t mbr_oracle_address_bytes(mbr_trial *trial)

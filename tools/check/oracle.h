@@ -23,8 +23,14 @@ void mbr_oracle_read(mbr_trial *trial, mbr_oracle *oracle);
 /* Bytes of addresses that the process has in use, as RLIMIT_AS counts them. */
 uint64_t mbr_oracle_address_bytes(mbr_trial *trial);
 
-/* Bytes of the mappings in a range that stand on pages above the smallest. */
-uint64_t mbr_oracle_huge_bytes(mbr_trial *trial, uint64_t address, uint64_t bytes);
+/* Whether a range of memory that was written to stands on pages above the smallest. */
+typedef enum mbr_huge {
+    MBR_HUGE_NOWHERE,
+    MBR_HUGE_SOMEWHERE,
+    MBR_HUGE_UNKNOWN, /* it may, and nowhere does now: the system has none to give to anybody */
+} mbr_huge;
+
+mbr_huge mbr_oracle_huge(mbr_trial *trial, uint64_t address, uint64_t bytes);
 
 /* Both at once: where a leak would show. */
 typedef struct mbr_footing {
