@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 static pid_t first_process;
-static int stale_file = -1;
+static int stale_file = -1, newest_file = -1; /* of the last close; of the last open */
 static mbr_instance *last_instance;
 
 static void block_signal(void)
@@ -76,12 +76,13 @@ static mbr_status quiesce(mbr_instance *instance, const mbr_quiesce_request *req
 static mbr_status open_instance(mbr_instance *none, const mbr_open_request *request,
     mbr_open_outcome *outcome, mbr_error *error)
 {
-    if (bad_is("closes_stale_descriptor") && stale_file >= 0)
+    if (bad_is("closes_stale_descriptor") && stale_file >= 0 && stale_file != newest_file)
         close(stale_file);
     mbr_status status = bad_good->plugin.open(none, request, outcome, error);
     if (status != MBR_OK)
         return status;
     last_instance = outcome->instance;
+    newest_file = last_instance->file;
     if (bad_is("descriptor_crosses_exec"))
         (void)fcntl(last_instance->file, F_SETFD, 0);
     return status;
@@ -92,8 +93,11 @@ static mbr_status close_instance(mbr_instance *instance, const mbr_close_request
 {
     int file = instance == NULL ? -1 : instance->file;
     mbr_status status = bad_good->plugin.close(instance, request, outcome, error);
-    if (status == MBR_OK)
-        stale_file = file;
+    if (status != MBR_OK)
+        return status;
+    stale_file = file;
+    if (newest_file == file)
+        newest_file = -1;
     return status;
 }
 

@@ -41,14 +41,14 @@ static mbr_status unreserve(mbr_instance *instance, const mbr_unreserve_request 
 static mbr_status destroy(mbr_instance *instance, const mbr_extent_destroy_request *request,
     mbr_outcome *outcome, mbr_error *error)
 {
-    wait_if_same(instance->objects.owned_bytes);
+    wait_if_same(instance->objects.owned_bytes == instance->objects.granule_bytes);
     return bad_good->virtual_.extent_destroy(instance, request, outcome, error);
 }
 
 static mbr_status protect(mbr_instance *instance, const mbr_protect_request *request,
     mbr_outcome *outcome, mbr_error *error)
 {
-    wait_if_same(request->bytes + request->offset_bytes);
+    wait_if_same(request->bytes == instance->objects.granule_bytes && request->offset_bytes == 0);
     return bad_good->virtual_.protect(instance, request, outcome, error);
 }
 

@@ -306,9 +306,21 @@ ALLOCATE(eintr_is_failure)
     return GOOD(allocator, allocate);
 }
 
+/* Where instances come and go, which one it is is looked up. */
+#define SETTLED_COUNT 50u /* calls since the last open */
+static _Atomic uint32_t call_count;
+
+SLOT(open_unsettled, mbr_open_request, mbr_open_outcome)
+{
+    atomic_store(&call_count, 0);
+    return GOOD(plugin, open);
+}
+
 static mbr_instance *_Atomic current;
 ALLOCATE(current_instance_global)
 {
+    if (atomic_fetch_add(&call_count, 1) < SETTLED_COUNT)
+        return GOOD(allocator, allocate);
     atomic_store(&current, instance);
     pause_ns(1000);
     return bad_good->allocator.allocate(atomic_load(&current), request, outcome, error);
@@ -361,13 +373,13 @@ RELEASE(changes_current_context)
 /* ---- Streams ---------------------------------------------------------------------------------
  */
 
-static _Atomic uint32_t waiting;
 SLOT(second_waiter_times_out, mbr_line_wait_request, mbr_outcome)
 {
-    bool is_alone = atomic_fetch_add(&waiting, 1) == 0;
+    _Atomic uint32_t *waiting = &places[request->line_id % PLACES].inside;
+    bool is_alone = atomic_fetch_add(waiting, 1) == 0;
     pause_ns(10000);
     mbr_status status = is_alone ? GOOD(order, wait) : refuse(outcome, error, MBR_TIMED_OUT);
-    atomic_fetch_sub(&waiting, 1);
+    atomic_fetch_sub(waiting, 1);
     return status;
 }
 
@@ -410,6 +422,7 @@ void bad_install_thr(void)
     PUT_AS("lock_over_log", allocator, allocate, log_under_lock);
     PUT(allocator, allocate, eintr_is_failure);
     PUT(allocator, allocate, current_instance_global);
+    PUT_AS("current_instance_global", plugin, open, open_unsettled);
     PUT(plugin, open, open_one_at_a_time);
     PUT(allocator, release, changes_current_context);
     PUT(order, wait, second_waiter_times_out);
