@@ -63,7 +63,8 @@ typedef struct mbr_allocate_request {
     uint32_t struct_size;
     uint32_t flags;           /* MBR_ALLOCATE_… */
     uint64_t allocation_id;   /* the host's */
-    uint64_t bytes;           /* above 0; any size, which the mechanism rounds up */
+    uint64_t bytes;           /* above 0; any size, which the mechanism rounds up. More than the
+                               * machine has: class 2, or MBR_OVERFLOW */
     uint64_t align_bytes;     /* a power of two; 0, or one below the mechanism's own: its own */
     uint64_t max_owned_bytes; /* refuse with MBR_OVER_BUDGET rather than own more for this call */
 } mbr_allocate_request;
@@ -113,9 +114,9 @@ typedef struct mbr_allocator_vtable {
     mbr_status (*fact)(mbr_instance *instance, const mbr_fact_request *request,
         mbr_fact_outcome *outcome, mbr_error *error);
 
-    /* Contiguous memory at outcome.address, usable at once. newly_owned_bytes and
-     * newly_mapped_bytes say what it took. Errors: MBR_OUT_OF_…, MBR_OVER_BUDGET,
-     * MBR_ALREADY_EXISTS. [any-thread] */
+    /* Contiguous memory at outcome.address, which the outcome must hold, usable at once.
+     * newly_owned_bytes and newly_mapped_bytes say what it took. Errors: MBR_OUT_OF_…,
+     * MBR_OVER_BUDGET, MBR_ALREADY_EXISTS. [any-thread] */
     mbr_status (*allocate)(mbr_instance *instance, const mbr_allocate_request *request,
         mbr_outcome *outcome, mbr_error *error);
 

@@ -15,7 +15,10 @@
  *   - A slot takes (instance, const request *, outcome *, error *). NULL for `request`, `outcome`
  *     or an instance that is needed is MBR_INVALID_ARGUMENT. `error` may be NULL; it is written on
  *     failure only.
- *   - A slot sets its outcome on entry to "nothing happened" and again when something did.
+ *   - A slot sets its outcome on entry to "nothing happened" and again when something did. An
+ *     outcome that ends before what the call hands out - an instance, a table, a stream, an address
+ *     - is MBR_INVALID_ARGUMENT: nobody could give back what nobody was told. Of other results what
+ *     it does not reach is not told.
  *   - A slot neither throws, longjmps, exits, prints, forks nor changes signal handlers, locale,
  *     directory, environment, floating-point mode or any driver's current device or context.
  *   - Arguments are not kept after the call. The host gives every object a 64-bit id above 0 that
@@ -30,7 +33,8 @@
  *     alignment that is no power of two, a range with a hole or a part of a mapping:
  *     MBR_INVALID_ARGUMENT; no multiple of the granule: MBR_MISALIGNED; an end beyond the object:
  *     MBR_OUT_OF_RANGE; arithmetic that does not fit 64 bits: MBR_OVERFLOW. What is only not there
- *     now is of class 2. Where two of these apply, either may be told.
+ *     now is of class 2, and so is what is larger than the machine where no fact says that it is
+ *     too large: a plugin need not know the machine. Where two of these apply, either may be told.
  *   - Each slot carries one thread tag: [any-thread], or [serial: OBJECT] where the host never
  *     makes two calls at once for the same object.
  */
@@ -117,7 +121,8 @@ typedef struct mbr_error {
     uint32_t argument_index; /* 1 = first field after struct_size … ; 0 = no single field */
     uint32_t native_domain;  /* MBR_NATIVE_… */
     int64_t native_code;
-    uint64_t asked_bytes; /* 0 where the call asked for no bytes */
+    uint64_t asked_bytes; /* what it would have taken: as it was asked for, rounded up as the
+                           * mechanism rounds; 0 where the call asked for no bytes */
     uint64_t free_bytes;  /* what would have been granted, where known */
     char
         text[MBR_ERROR_TEXT_BYTES]; /* UTF-8, terminated, one line: what, which value, what works */

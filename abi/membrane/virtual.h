@@ -85,7 +85,7 @@ typedef struct mbr_query_request {
     uint32_t struct_size;
     uint32_t reserved_0;
     uint64_t reservation_id;
-    uint64_t offset_bytes;
+    uint64_t offset_bytes; /* any byte of the reservation, no multiple of anything */
 } mbr_query_request;
 
 typedef struct mbr_query_outcome {
@@ -101,8 +101,8 @@ typedef struct mbr_virtual_vtable {
     uint16_t kind;  /* MBR_KIND_VIRTUAL */
     uint16_t minor; /* MBR_MINOR_0 */
 
-    /* An address range without memory, at outcome.address. Errors: MBR_OUT_OF_ADDRESSES,
-     * MBR_MISALIGNED, MBR_ALREADY_EXISTS. [any-thread] */
+    /* An address range without memory, at outcome.address, which the outcome must hold. Errors:
+     * MBR_OUT_OF_ADDRESSES, MBR_MISALIGNED, MBR_ALREADY_EXISTS. [any-thread] */
     mbr_status (*reserve)(mbr_instance *instance, const mbr_reserve_request *request,
         mbr_outcome *outcome, mbr_error *error);
 
@@ -126,8 +126,8 @@ typedef struct mbr_virtual_vtable {
         mbr_error *error);
 
     /* Sets the access of whole mappings, one entry a device; all or nothing. A device that the
-     * list does not name keeps its access. Contents stay; no byte counts as newly mapped.
-     * [serial: reservation] */
+     * list does not name keeps its access. Contents stay, also through MBR_ACCESS_NONE and back;
+     * no byte counts as newly mapped. [serial: reservation] */
     mbr_status (*protect)(mbr_instance *instance, const mbr_protect_request *request,
         mbr_outcome *outcome, mbr_error *error);
 
@@ -136,7 +136,8 @@ typedef struct mbr_virtual_vtable {
     mbr_status (*unmap)(mbr_instance *instance, const mbr_unmap_request *request,
         mbr_outcome *outcome, mbr_error *error);
 
-    /* What stands at an offset. [serial: reservation] */
+    /* The mapping or the hole that an offset lies in, whole. MBR_OUT_OF_RANGE from the
+     * reservation's end on. [serial: reservation] */
     mbr_status (*query)(mbr_instance *instance, const mbr_query_request *request,
         mbr_query_outcome *outcome, mbr_error *error);
 } mbr_virtual_vtable;

@@ -70,6 +70,16 @@ mbr_status mbr_answer_enter(const mbr_instance *instance, void *copy, uint32_t c
     return mbr_fail(error, MBR_INVALID_ARGUMENT, "no open instance of this plugin");
 }
 
+mbr_status mbr_answer_check_room(const void *outcome, uint32_t least_bytes, mbr_error *error)
+{
+    uint32_t room_bytes = size_of(outcome);
+    if (room_bytes >= least_bytes)
+        return MBR_OK;
+    return mbr_fail(error, MBR_INVALID_ARGUMENT,
+        "an outcome of %u bytes has no room for what is handed out; %u are needed", room_bytes,
+        least_bytes);
+}
+
 /* ---- Checks --------------------------------------------------------------------------------- */
 
 mbr_status mbr_answer_check_flags(uint32_t flags, uint32_t known, mbr_error *error)

@@ -26,6 +26,16 @@ extern const char mbr_answer_mark;
 mbr_status mbr_answer_enter(const mbr_instance *instance, void *copy, uint32_t copy_bytes,
     const void *request, void *outcome, uint32_t outcome_bytes, mbr_error *error);
 
+/* What the outcome of a slot must hold: the end of what it hands out, which nobody could give back
+ * who was not told. By the slot's request. */
+#define MBR_ANSWER_END_(type, field) (uint32_t)(offsetof(type, field) + sizeof(((type *)0)->field))
+#define MBR_ANSWER_LEAST_(request_type)                                                            \
+    _Generic((request_type *)0, mbr_allocate_request *                                             \
+             : MBR_ANSWER_END_(mbr_outcome, address), mbr_reserve_request *                        \
+             : MBR_ANSWER_END_(mbr_outcome, address), mbr_capability_request *                     \
+             : MBR_ANSWER_END_(mbr_capability_outcome, table), default : 0)
+mbr_status mbr_answer_check_room(const void *outcome, uint32_t least_bytes, mbr_error *error);
+
 /* A slot around `body(instance, request, answer, error)`, which sees full-size structs only: the
  * answer is zero when it gets it, and is written whatever its status is. */
 #define MBR_ANSWER_SLOT_(linkage, slot, body, request_type, outcome_type, on_success)              \
@@ -36,6 +46,8 @@ mbr_status mbr_answer_enter(const mbr_instance *instance, void *copy, uint32_t c
         outcome_type answer = {0};                                                                 \
         mbr_status status = mbr_answer_enter(                                                      \
             instance, &request, sizeof(request), raw, outcome, sizeof(*outcome), error);           \
+        if (status == MBR_OK)                                                                      \
+            status = mbr_answer_check_room(outcome, MBR_ANSWER_LEAST_(request_type), error);       \
         if (status != MBR_OK)                                                                      \
             return status;                                                                         \
         status = body(instance, &request, &answer, error);                                         \

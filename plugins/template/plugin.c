@@ -195,7 +195,7 @@ static mbr_status check(const mbr_instance *instance, const mbr_allocate_request
         return fail(error, MBR_OVERFLOW, ask->bytes, "%" PRIu64 " bytes at %" PRIu64 " overflow",
             ask->bytes, *align_bytes);
     if (*bytes > ask->max_owned_bytes)
-        return fail(error, MBR_OVER_BUDGET, ask->bytes,
+        return fail(error, MBR_OVER_BUDGET, *bytes,
             "would own %" PRIu64 " bytes, %" PRIu64 " are allowed", *bytes, ask->max_owned_bytes);
     return MBR_OK;
 }
@@ -210,8 +210,8 @@ static mbr_status slot_allocate(mbr_instance *instance, const mbr_allocate_reque
         status = check(instance, &ask, &bytes, &align_bytes, error);
     if (status != MBR_OK)
         return status;
-    if (!MBR_HAS(mbr_outcome, outcome, newly_owned_bytes))
-        return fail(error, MBR_INVALID_ARGUMENT, 0, "the outcome has no room for the answer");
+    if (!MBR_HAS(mbr_outcome, outcome, address)) /* nobody could give it back */
+        return fail(error, MBR_INVALID_ARGUMENT, 0, "the outcome has no room for the address");
     allocation *made = malloc(sizeof *made);
     if (made == NULL)
         return fail(error, MBR_OUT_OF_HOST_MEMORY, 0, "no host memory for an allocation");

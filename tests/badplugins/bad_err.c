@@ -134,6 +134,12 @@ static mbr_status allocate_refused(mbr_instance *instance, const mbr_allocate_re
     if (status == MBR_OVER_BUDGET && bad_is("free_above_asked") && error != NULL &&
         MBR_HAS(mbr_error, error, free_bytes))
         error->free_bytes = UINT64_MAX;
+    if (status == MBR_OVER_BUDGET && bad_is("asked_bytes_unrounded") && error != NULL &&
+        MBR_HAS(mbr_error, error, asked_bytes))
+        error->asked_bytes = request->bytes;
+    if (MBR_STATUS_CLASS(status) == MBR_CLASS_EXHAUSTED && request->bytes >> 50 != 0 &&
+        bad_is("too_large_is_callers_bug"))
+        return mbr_fail(error, MBR_INVALID_ARGUMENT, "no machine has that much");
     if (status == MBR_OVER_BUDGET && bad_is("wrong_error_class"))
         return mbr_fail(error, MBR_INTERNAL, "over the budget");
     if (status == MBR_INVALID_ARGUMENT && request->bytes == 0 && bad_is("size_zero_misnamed"))
@@ -146,7 +152,8 @@ static mbr_status allocate_refused(mbr_instance *instance, const mbr_allocate_re
 void bad_install_err(void)
 {
     static const char *const allocating[] = {"figures_on_failure", "free_above_asked",
-        "wrong_error_class", "size_zero_misnamed", "flag_misnamed"};
+        "asked_bytes_unrounded", "too_large_is_callers_bug", "wrong_error_class",
+        "size_zero_misnamed", "flag_misnamed"};
     for (size_t i = 0; i < sizeof spoils / sizeof spoils[0]; i++)
         if (bad_is(spoils[i].fault)) {
             spoil_now = spoils[i].after;

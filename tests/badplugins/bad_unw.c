@@ -34,6 +34,18 @@ static mbr_status stats_whole(mbr_instance *instance, const mbr_stats_request *r
     return status;
 }
 
+/* Also where nobody is told the address. */
+static mbr_status reserve_untold(mbr_instance *instance, const mbr_reserve_request *request,
+    mbr_outcome *outcome, mbr_error *error)
+{
+    mbr_outcome whole = {MBR_SIZED(mbr_outcome)};
+    if (outcome == NULL || outcome->struct_size < 4 || MBR_HAS(mbr_outcome, outcome, address))
+        return bad_good->virtual_.reserve(instance, request, outcome, error);
+    mbr_status status = bad_good->virtual_.reserve(instance, request, &whole, error);
+    memcpy((char *)outcome + 4, (char *)&whole + 4, outcome->struct_size - 4);
+    return status;
+}
+
 /* The last field of a request, also where the host's struct ends before it. */
 static mbr_status allocate_whole(mbr_instance *instance, const mbr_allocate_request *request,
     mbr_outcome *outcome, mbr_error *error)
@@ -208,6 +220,7 @@ void bad_install_unw(void)
 {
     WHOLE("writes_beyond_struct_size", plugin, report, report_beyond);
     PART("writes_whole_outcome", allocator, stats, stats_whole);
+    PART("reserve_without_room", virtual_, reserve, reserve_untold);
     PART("reads_whole_request", allocator, allocate, allocate_whole);
     PART("reads_half_a_field", allocator, allocate, allocate_half);
     PART("wants_its_own_size", allocator, trim, trim_exact);

@@ -322,8 +322,18 @@ BAD_SLOT(query_anything, mbr_query_request, mbr_query_outcome)
     return status;
 }
 
+BAD_SLOT(query_of_granules, mbr_query_request, mbr_query_outcome)
+{
+    if (request->offset_bytes % instance->objects.granule_bytes == 0)
+        return GOOD(query);
+    *outcome = (mbr_query_outcome){.struct_size = outcome->struct_size};
+    return mbr_fail(error, MBR_MISALIGNED, "%lu is no multiple", request->offset_bytes);
+}
+
 static void install_query(void)
 {
+    if (bad_is("query_wants_granules"))
+        bad.virtual_.query = query_of_granules;
     if (bad_is("query_from_here"))
         bad.virtual_.query = query_from_here;
     if (bad_is("query_runs_on"))

@@ -88,7 +88,10 @@ static mbr_status visit_asked(mbr_trial *trial, mbr_subject *subject, mbr_slot s
 static void run_asked(mbr_trial *trial)
 {
     mbr_tour(trial, visit_asked);
-    static const uint64_t sizes[] = {4096, 70000, 1048576};
+    uint64_t round_bytes =
+        mbr_subject_fact(trial, &trial->subject, MBR_FACT_ALLOCATION_ROUND_BYTES, 1);
+    MBR_NEED(trial, round_bytes != 0, "allocations are rounded to 0 bytes");
+    static const uint64_t sizes[] = {4096, 70000, 1048577};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         mbr_alc unseen;
         mbr_status status =
@@ -96,10 +99,12 @@ static void run_asked(mbr_trial *trial)
         if (MBR_STATUS_CLASS(status) != MBR_CLASS_EXHAUSTED)
             continue;
         const mbr_error *error = mbr_last_error();
-        MBR_EXPECT(trial, error->asked_bytes >= sizes[i] && error->free_bytes < error->asked_bytes,
-            "a refusal says what was asked for and the less that would have been granted",
-            "%lu bytes, at most %lu: asked_bytes %lu, free_bytes %lu", sizes[i], sizes[i] / 2,
-            error->asked_bytes, error->free_bytes);
+        MBR_EXPECT(trial,
+            error->asked_bytes >= sizes[i] && error->asked_bytes % round_bytes == 0 &&
+                error->free_bytes < error->asked_bytes,
+            "a refusal says what would have been taken, rounded, and the less that there is",
+            "%lu bytes rounded to %lu, at most %lu: asked_bytes %lu, free_bytes %lu", sizes[i],
+            round_bytes, sizes[i] / 2, error->asked_bytes, error->free_bytes);
     }
 }
 
@@ -197,6 +202,15 @@ static void run_sizes(mbr_trial *trial)
         MBR_EXPECT(trial, status == MBR_OVERFLOW || MBR_STATUS_CLASS(status) == MBR_CLASS_EXHAUSTED,
             "a size near 2^64 is MBR_OVERFLOW or more than there is", "2^64 - %lu: %s", below,
             mbr_status_name(status));
+    }
+    for (uint32_t bit = 50; bit < 64; bit++) {
+        mbr_alc unseen;
+        mbr_status status = mbr_alc_ask(
+            trial, &trial->subject, ask(trial, UINT64_C(1) << bit, UINT64_MAX), &unseen);
+        MBR_NEED(trial, status != MBR_OK, "2^%u bytes were granted", bit);
+        MBR_EXPECT(trial, status == MBR_OVERFLOW || MBR_STATUS_CLASS(status) == MBR_CLASS_EXHAUSTED,
+            "a size that no fact calls too large is MBR_OVERFLOW or more than there is", "2^%u: %s",
+            bit, mbr_status_name(status));
     }
 }
 

@@ -53,6 +53,35 @@ static void run_short_outcomes(mbr_trial *trial)
     }
 }
 
+/* Where an outcome's room for what the slot hands out ends. */
+static const uint32_t handed_out_end[MBR_SLOT_COUNT] = {
+    [MBR_SLOT_open] = offsetof(mbr_open_outcome, instance) + sizeof(mbr_instance *),
+    [MBR_SLOT_capability] = offsetof(mbr_capability_outcome, table) + sizeof(mbr_vtable_head *),
+    [MBR_SLOT_allocate] = offsetof(mbr_outcome, address) + sizeof(uint64_t),
+    [MBR_SLOT_reserve] = offsetof(mbr_outcome, address) + sizeof(uint64_t),
+    [MBR_SLOT_stream_create] = offsetof(mbr_stream_create_outcome, stream) + sizeof(mbr_native),
+};
+
+static mbr_status visit_no_room(mbr_trial *trial, mbr_subject *subject, mbr_slot slot, bool is_good,
+    const void *request, void *outcome)
+{
+    for (uint32_t bytes = 4; is_good && bytes < handed_out_end[slot]; bytes += 4) {
+        unsigned char own[MBR_TOUR_OUTCOME_BYTES] = {0};
+        memcpy(own, &bytes, sizeof bytes);
+        mbr_status status = mbr_drive(trial, subject, slot, request, own);
+        MBR_EXPECT(trial, MBR_STATUS_CLASS(status) == MBR_CLASS_CALLER,
+            "an outcome without room for what is handed out is the caller's bug",
+            "%s with %u bytes of an outcome, %u hold it: %s", mbr_slot_name(slot), bytes,
+            handed_out_end[slot], mbr_status_name(status));
+    }
+    return mbr_drive(trial, subject, slot, request, outcome);
+}
+
+static void run_no_room(mbr_trial *trial)
+{
+    mbr_tour(trial, visit_no_room);
+}
+
 static void expect_short_refused(
     mbr_trial *trial, mbr_subject *subject, mbr_slot slot, const void *request, uint32_t bytes)
 {
@@ -438,6 +467,8 @@ static const mbr_check checks[] = {
         "A release that waits for ever holds the thread that answers requests.", run_time, 0),
     UNW("014", "C12", "a field that struct_size cuts counts as zero, whole",
         "Half an address is an address of something else.", run_cut_fields, 0),
+    UNW("015", "C7, C12", "an outcome that cannot hold what is handed out is refused",
+        "Nobody could give back what nobody was told.", run_no_room, 0),
 };
 
 const mbr_group mbr_group_unw = MBR_GROUP("UNW", "what a slot must never do to its caller", checks);

@@ -217,6 +217,29 @@ static void run_query_unmapped(mbr_trial *trial)
         id, seen.access);
 }
 
+static void run_query_inside(mbr_trial *trial)
+{
+    uint64_t granule = trial->granule_bytes;
+    const uint64_t inside[] = {1, granule / 2, granule - 1};
+    mbr_place place = mbr_step_reserve(trial, 5);
+    uint64_t id = mbr_step_commit(trial, &place, 1, 2);
+    for (uint64_t at = 0; at < 5; at++)
+        for (size_t i = 0; i < sizeof inside / sizeof inside[0]; i++) {
+            mbr_query_outcome whole = mbr_step_query(trial, &place, at), seen = {0};
+            mbr_status status =
+                mbr_try_query(trial, &trial->subject, place.id, at * granule + inside[i], &seen);
+            MBR_EXPECT(trial,
+                status == MBR_OK && seen.extent_id == whole.extent_id &&
+                    seen.offset_bytes == whole.offset_bytes && seen.bytes == whole.bytes,
+                "query tells the same for every byte of a mapping or a hole",
+                "byte %lu of granule %lu: %s, extent %lu, [%lu, +%lu); its first: %lu, [%lu, "
+                "+%lu), "
+                "and extent %lu is at granules 1 and 2",
+                inside[i], at, mbr_status_name(status), seen.extent_id, seen.offset_bytes,
+                seen.bytes, whole.extent_id, whole.offset_bytes, whole.bytes, id);
+        }
+}
+
 static void run_query_past_end(mbr_trial *trial)
 {
     mbr_place place = mbr_step_reserve(trial, 4);
@@ -385,6 +408,9 @@ static const mbr_check checks[] = {
         "A ghost keeps its extent from being given back.", run_query_unmapped, 0, 0},
     {"VIR-105", 3, VIR, "C7", "query beyond the end is refused",
         "A hole behind the end is an invitation to map there.", run_query_past_end, 0, 0},
+    {"VIR-106", 3, VIR, "C5", "query is answered for every byte of a reservation",
+        "Who has an address that faulted wants to know what stands there, granule or not.",
+        run_query_inside, 0, 0},
     {"VIR-111", 3, VIR, "C5", "stats tells the reserved bytes", "Addresses run out as well.",
         run_stats_reserved, 0, 0},
     {"VIR-112", 3, VIR, "C5", "stats tells the mapped bytes",

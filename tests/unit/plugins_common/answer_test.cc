@@ -108,6 +108,19 @@ TEST(Answer, Begin_ClearsTheOutcomeAndNothingBehindIt)
     }
 }
 
+TEST(Answer, CheckRoom_RefusesAnOutcomeThatEndsBeforeWhatIsHandedOut)
+{
+    const uint32_t least = offsetof(mbr_outcome, address) + sizeof(uint64_t);
+    auto outcome = sized<mbr_outcome>();
+    auto error = sized<mbr_error>();
+    EXPECT_EQ(mbr_answer_check_room(&outcome, least, &error), MBR_OK);
+    outcome.struct_size = least;
+    EXPECT_EQ(mbr_answer_check_room(&outcome, least, &error), MBR_OK);
+    outcome.struct_size = least - 1;
+    EXPECT_EQ(mbr_answer_check_room(&outcome, least, &error), MBR_INVALID_ARGUMENT);
+    EXPECT_NE(strstr(error.text, "23 bytes has no room"), nullptr) << error.text;
+}
+
 TEST(Answer, NullRequestOrOutcome_IsRefusedWithAText)
 {
     auto request = sized<mbr_trim_request>();
