@@ -140,11 +140,12 @@ static int refusal(uint32_t needs)
 
 static void adopt(struct sim_site *site)
 {
-    if (site->next || site == sites || site->call_count)
+    if (site->is_listed)
         return;
     const struct sim_site *asked = site_find(site->name);
     if (asked)
         site->latency_ns = asked->latency_ns;
+    site->is_listed = true;
     site->next = sites;
     sites = site;
 }
@@ -179,8 +180,7 @@ int sim_leave(struct sim_call *call)
 {
     int status = call->planned && call->status == SIM_OK ? call->planned : call->status;
     if (journal)
-        fprintf(
-            journal, "%s %d\n", call->site->name, status >= SIM_RAW ? status - SIM_RAW : -status);
+        fprintf(journal, "%s %d\n", call->site->name, sim_front_code(status));
     pthread_mutex_unlock(&sim_lock);
     return status;
 }

@@ -125,8 +125,7 @@ uint64_t standin_calls(const char *function);
  * nothing is pending. STANDIN_CLEAN=1: at the end of the process. */
 void standin_assert_clean(void);
 
-/* Each call as a line `FUNCTION CODE` with `device` and bytes where it has any, appended to the
- * file. NULL ends it. STANDIN_JOURNAL=file */
+/* Each call as a line `FUNCTION CODE`, appended to the file. NULL ends it. STANDIN_JOURNAL=file */
 bool standin_journal(const char *path);
 
 /* Device memory as the device itself would see it, now, past all queues. False where it is not

@@ -39,6 +39,11 @@ mbr_cuda_result cuda_of(int status)
     return status >= SIM_RAW ? (mbr_cuda_result)(status - SIM_RAW) : codes[status];
 }
 
+int sim_front_code(int status)
+{
+    return (int)cuda_of(status);
+}
+
 static const char *name_of(mbr_cuda_result code)
 {
 #define NAME(ours, theirs, value)                                                                  \

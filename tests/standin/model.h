@@ -66,16 +66,19 @@ struct sim_site { /* one a function of the front end */
     uint32_t needs;
     uint64_t call_count;
     uint64_t latency_ns;
+    bool is_listed;
     struct sim_site *next;
 };
 
 struct sim_call {
     struct sim_site *site;
     int status;
-    bool is_open;   /* the function itself is to be run */
-    int planned;    /* what it answers after its effect, or SIM_OK */
-    uint64_t bytes; /* for the journal */
+    bool is_open; /* the function itself is to be run */
+    int planned;  /* what it answers after its effect, or SIM_OK */
 };
+
+/* The front end's own code for an answer: each defines it. */
+int sim_front_code(int status);
 
 void sim_enter(struct sim_call *call, struct sim_site *site);
 int sim_leave(struct sim_call *call);
@@ -83,7 +86,7 @@ int sim_leave(struct sim_call *call);
 /* A front end's function: `expression` is evaluated under the lock. */
 #define SIM_CALL(function, needs, expression)                                                      \
     ({                                                                                             \
-        static struct sim_site sim_site_here = {#function, (needs), 0, 0, NULL};                   \
+        static struct sim_site sim_site_here = {#function, (needs), 0, 0, false, NULL};            \
         struct sim_call sim_call_here;                                                             \
         sim_enter(&sim_call_here, &sim_site_here);                                                 \
         if (sim_call_here.is_open)                                                                 \
