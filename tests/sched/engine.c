@@ -226,6 +226,11 @@ void sched_callback_point(const char *file, int line)
     sched_point(SCHED_CALLBACK, NULL, file, line);
 }
 
+bool sched_is_outside(void)
+{
+    return sched.current == &sched.outside;
+}
+
 uint64_t sched_schedule_hash(void)
 {
     return sched.hash;

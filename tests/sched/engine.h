@@ -82,6 +82,8 @@ typedef struct sched_rules {
 /* Before the first run; `report` stays. */
 void sched_init(sched_report *report, sched_choice *choice, sched_fault fault);
 void sched_run(const sched_body *bodies, int body_count, const sched_rules *rules);
+/* Nobody is in a body: before the first one starts, and after the last one has ended. */
+bool sched_is_outside(void);
 /* Over the fibers of the last schedule: equal for equal schedules. */
 uint64_t sched_schedule_hash(void);
 

@@ -22,7 +22,7 @@ namespace sched_test
 namespace
 {
 
-constexpr uint64_t kDefaultSchedules = 12000;
+constexpr uint64_t kDefaultSchedules = 15000;
 constexpr uint64_t kTwinSchedules = 20000; // the most, where a fault must be seen
 constexpr uint64_t kFirstSeed = 20240229;
 

@@ -10,7 +10,9 @@
 #define SCHED_LOCALS_LIMIT_BYTES 64 /* of all thread-local variables together */
 
 typedef struct sched_fiber {
-    ucontext_t place;
+    ucontext_t place; /* where it begins; with AddressSanitizer also where it goes on */
+    void *left_at[5]; /* where it goes on: what __builtin_setjmp fills */
+    bool has_begun;
     void *stack;  /* made once; NULL for the thread's own */
     void *shadow; /* AddressSanitizer's */
     bool ended;   /* set before the last switch away */

@@ -38,7 +38,8 @@ GuardedHeap::GuardedHeap() = default;
 
 GuardedHeap::~GuardedHeap()
 {
-    Protect(Region(), used_bytes_, PROT_READ | PROT_WRITE);
+    if (any_closed_)
+        Protect(Region(), used_bytes_, PROT_READ | PROT_WRITE);
     memset(Region(), 0, used_bytes_);
 }
 
@@ -54,11 +55,15 @@ void *GuardedHeap::Allocate(void *context, size_t bytes)
 
 void GuardedHeap::Release(void *context, void *memory)
 {
-    for (Block &block : static_cast<GuardedHeap *>(context)->blocks_) {
+    auto *self = static_cast<GuardedHeap *>(context);
+    for (Block &block : self->blocks_) {
         if (block.memory == memory) {
             SCHED_REQUIRE(!block.released, "a block was released twice");
             block.released = true;
+            if (sched_is_outside())
+                return;
             Protect(block.memory, WholePages(block.bytes), PROT_NONE);
+            self->any_closed_ = true;
             return;
         }
     }

@@ -11,7 +11,9 @@ extern "C" {
 namespace sched_test
 {
 
-// Memory of a schedule, in pages of its own: a released block's cannot be read or written any more.
+// Memory of a schedule, in pages of its own: those of a block that is released while bodies run
+// cannot be read or written any more. Afterwards nobody else is there, and closing is what costs
+// most.
 class GuardedHeap
 {
   public:
@@ -37,6 +39,7 @@ class GuardedHeap
     static void Release(void *context, void *memory);
 
     size_t used_bytes_ = 0;
+    bool any_closed_ = false;
     std::vector<Block> blocks_;
 };
 
