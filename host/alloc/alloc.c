@@ -313,14 +313,14 @@ typedef struct wish {
 
 /* Nothing can fail any more. `bits` are the payer's, and slack or noted. */
 static inline void publish(
-    const block *block, uint64_t bits, uint32_t content, mbr_alloc_result *result)
+    const block *block, uint64_t bits, uint32_t content, uint32_t state, mbr_alloc_result *result)
 {
     result->content = content;
     result->address = mbr_block_address(block->slab, block->index);
     result->usable_bytes = atomic_load_explicit(&block->slab->usable_bytes, memory_order_relaxed);
     result->charged_bytes = bytes_of(block);
     result->allocation.value = mbr_word_handle(
-        mbr_record_begin(block->record, block->before, bits, content), block->index);
+        mbr_record_begin(block->record, block->before, bits, content, state), block->index);
 }
 
 /* Of the record's word: slack, or that it is in the note. In line, and calls nothing. */
@@ -336,6 +336,16 @@ static inline uint64_t note_bits(const mbr_alloc_table *table, const block *bloc
     atomic_store_explicit(&note->tag, wish->tag, memory_order_relaxed);
     atomic_store_explicit(&note->slack_bytes, slack_bytes, memory_order_relaxed);
     return MBR_WORD_NOTED;
+}
+
+/* What is made while a capture is open belongs to its graph: its place in the queue knows which. */
+static uint32_t note_graphs(const mbr_arena *arena, const block *block, const wish *wish)
+{
+    mbr_graphs graphs = mbr_context_graphs_now(arena->context, wish->stream_id);
+    if (graphs.first == 0)
+        return MBR_ALLOCATION_LIVE;
+    mbr_table_waiting(arena->table, block->index)->deferred.graphs = graphs;
+    return MBR_ALLOCATION_CAPTURED;
 }
 
 static mbr_status alloc_block(need *need, mbr_alloc_result *result)
@@ -366,7 +376,8 @@ static mbr_status alloc_block(need *need, mbr_alloc_result *result)
             goto refund;
         content = MBR_CONTENT_ZERO;
     }
-    publish(&block, memo->bits | note_bits(need->arena->table, &block, &wish), content, result);
+    publish(&block, memo->bits | note_bits(need->arena->table, &block, &wish), content,
+        note_graphs(need->arena, &block, &wish), result);
     return MBR_OK;
 refund:
     mbr_payer_refund(need->arena, need->cache, memo->bits, bytes);
@@ -422,7 +433,7 @@ static inline bool alloc_fast(const mbr_arena *arena, const mbr_holder *holder, 
     if (memo->tally != NULL)
         mbr_tally_add(&memo->tally->allocated_bytes, bytes_of(&block));
     publish(&block, memo->bits | note_bits(arena->table, &block, wish),
-        mbr_word_content(block.before), result);
+        mbr_word_content(block.before), MBR_ALLOCATION_LIVE, result);
     return true;
 }
 

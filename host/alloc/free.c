@@ -132,16 +132,20 @@ static void settle(mbr_deferred *entry, mbr_settled how)
 
 _Static_assert(offsetof(mbr_waiting, deferred) == 0, "settle finds the entry around the deferred");
 
+/* `graphs` are those that own a captured one. */
 __attribute__((noinline)) static mbr_status queue(mbr_alloc_table *table, uint32_t block,
-    uint64_t word, const uint64_t *stream_ids, uint32_t stream_count, mbr_error *error)
+    uint64_t word, mbr_graphs graphs, const uint64_t *stream_ids, uint32_t stream_count,
+    mbr_error *error)
 {
     const mbr_slab *slab = mbr_table_slab(table, block);
     mbr_arena *arena = slab->arena;
     uint64_t bytes = atomic_load_explicit(&slab->block_bytes, memory_order_relaxed);
     mbr_waiting *waiting = mbr_table_waiting(table, block);
-    *waiting = (mbr_waiting){
-        {.bytes = bytes, .settle = settle, .shelf = &arena->bins[slab->class_index].queued}, arena,
-        block};
+    *waiting = (mbr_waiting){{.bytes = bytes,
+                                 .settle = settle,
+                                 .graphs = graphs,
+                                 .shelf = &arena->bins[slab->class_index].queued},
+        arena, block};
     mbr_arena_count_queued(arena, bytes); /* before: it may settle before defer returns */
     mbr_error own = {MBR_SIZED(mbr_error)};
     mbr_status status =
@@ -155,7 +159,8 @@ __attribute__((noinline)) static mbr_status queue(mbr_alloc_table *table, uint32
             lose(arena, block, word);
         return MBR_OK;
     }
-    mbr_record_move(mbr_table_record(table, block), &word, MBR_ALLOCATION_LIVE);
+    mbr_record_move(mbr_table_record(table, block), &word,
+        graphs.first == 0 ? MBR_ALLOCATION_LIVE : MBR_ALLOCATION_CAPTURED);
     mbr_arena_uncount_queued(arena, bytes);
     mbr_error_copy(error, &own);
     return status;
@@ -169,12 +174,27 @@ static uint64_t own_stream(const mbr_alloc_table *table, uint32_t block, uint64_
     return atomic_load_explicit(&mbr_table_note(table, block)->stream_id, memory_order_relaxed);
 }
 
+/* Of a captured one, which is queued by now: at once only if no graph owns it any more. */
+MBR_RARE static mbr_status end_captured(mbr_alloc_table *table, uint32_t block, uint64_t word,
+    bool now, const uint64_t *stream_ids, uint32_t stream_count, mbr_error *error)
+{
+    mbr_graphs graphs = mbr_table_waiting(table, block)->deferred.graphs;
+    const mbr_slab *slab = mbr_table_slab(table, block);
+    if (!now || mbr_context_owns(slab->arena->context, graphs))
+        return queue(table, block, word, graphs, stream_ids, now ? 0 : stream_count, error);
+    mbr_record_move(mbr_table_record(table, block), &word, MBR_ALLOCATION_RELEASED);
+    release(table, slab, block, word);
+    return MBR_OK;
+}
+
 mbr_status mbr_alloc_free(mbr_alloc_table *table, mbr_allocation_handle allocation,
     uint64_t address, bool now, const uint64_t *stream_ids, uint32_t stream_count, mbr_error *error)
 {
     uint64_t word = 0, own = 0;
     uint32_t block = find(table, allocation, address, false, &word);
-    if (__builtin_expect(block == 0 || mbr_word_state(word) != MBR_ALLOCATION_LIVE, 0))
+    bool captured = block != 0 && mbr_word_state(word) == MBR_ALLOCATION_CAPTURED;
+    if (__builtin_expect(
+            block == 0 || (mbr_word_state(word) != MBR_ALLOCATION_LIVE && !captured), 0))
         return refuse_unknown(allocation, address, error);
     if (!now && stream_count == 0) {
         own = own_stream(table, block, word);
@@ -182,14 +202,17 @@ mbr_status mbr_alloc_free(mbr_alloc_table *table, mbr_allocation_handle allocati
         stream_count = own != 0;
         now = own == 0; /* used by the host alone */
     }
-    uint32_t next = now ? MBR_ALLOCATION_RELEASED : MBR_ALLOCATION_QUEUED;
+    uint32_t next = now && !captured ? MBR_ALLOCATION_RELEASED : MBR_ALLOCATION_QUEUED;
     if (!mbr_record_try_move(mbr_table_record(table, block), &word, next))
         return refuse_unknown(allocation, address, error);
-    if (now) {
+    if (now && !captured) {
         release(table, mbr_table_slab(table, block), block, word);
         return MBR_OK;
     }
-    mbr_status status = queue(table, block, word, stream_ids, stream_count, error);
+    const mbr_graphs none = {0, 0};
+    mbr_status status = captured
+        ? end_captured(table, block, word, now, stream_ids, stream_count, error)
+        : queue(table, block, word, none, stream_ids, stream_count, error);
     if (status == MBR_UNKNOWN_OBJECT && own != 0) /* nobody can wait for it any more */
         return mbr_fail(error, MBR_STALE,
             "the stream that the allocation was made for is detached; name the streams that may "

@@ -88,14 +88,15 @@ static inline bool mbr_word_is_worn(uint64_t word)
 }
 
 /* Begins the next life of a block that is the caller's alone; `before` is its word, `bits` are
- * payer, exact, noted, slack. Everything else about the allocation is written before. */
+ * payer, exact, noted, slack; `state` is live or captured. Everything else about the allocation is
+ * written before. */
 static inline uint64_t mbr_record_begin(
-    mbr_record *record, uint64_t before, uint64_t bits, uint32_t content)
+    mbr_record *record, uint64_t before, uint64_t bits, uint32_t content, uint32_t state)
 {
     MBR_ASSERT(mbr_word_state(before) == 0 || mbr_word_state(before) == MBR_ALLOCATION_RELEASED ||
         mbr_word_state(before) == MBR_ALLOCATION_REACTIVATED);
     uint64_t word = ((before & MBR_WORD_GENERATION) + MBR_WORD_GENERATION_STEP) | bits |
-        (uint64_t)content << MBR_WORD_CONTENT_SHIFT | MBR_ALLOCATION_LIVE;
+        (uint64_t)content << MBR_WORD_CONTENT_SHIFT | state;
     atomic_store_explicit(&record->word, word, memory_order_release);
     return word;
 }

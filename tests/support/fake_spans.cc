@@ -303,8 +303,9 @@ uint64_t mbr_context::reap()
     {
         std::lock_guard<std::mutex> guard(mutex_);
         auto held = [this](const Entry &entry) {
-            return std::any_of(entry.streams.begin(), entry.streams.end(),
-                [this](uint64_t id) { return held_.count(id) != 0; });
+            return owns_locked(entry.deferred->graphs) ||
+                std::any_of(entry.streams.begin(), entry.streams.end(),
+                    [this](uint64_t id) { return held_.count(id) != 0; });
         };
         auto middle = std::stable_partition(queue_.begin(), queue_.end(), held);
         done.assign(middle, queue_.end());
@@ -318,6 +319,45 @@ uint64_t mbr_context::reap()
     return bytes;
 }
 
+void mbr_context::begin_capture(uint64_t serial)
+{
+    std::lock_guard<std::mutex> guard(mutex_);
+    capture_ = serial;
+    graphs_.insert(serial);
+    serves.is_up = false;
+}
+
+void mbr_context::end_capture()
+{
+    std::lock_guard<std::mutex> guard(mutex_);
+    capture_ = 0;
+    serves.is_up = true;
+}
+
+void mbr_context::retire(uint64_t serial)
+{
+    std::lock_guard<std::mutex> guard(mutex_);
+    graphs_.erase(serial);
+}
+
+mbr_graphs mbr_context::graphs_now() const
+{
+    std::lock_guard<std::mutex> guard(mutex_);
+    return {capture_, capture_};
+}
+
+bool mbr_context::owns_locked(mbr_graphs graphs) const
+{
+    auto first = graphs_.lower_bound(graphs.first);
+    return graphs.first != 0 && first != graphs_.end() && *first <= graphs.last;
+}
+
+bool mbr_context::owns(mbr_graphs graphs) const
+{
+    std::lock_guard<std::mutex> guard(mutex_);
+    return owns_locked(graphs);
+}
+
 // The newest that waits for the stream alone, else the oldest that waits for others.
 mbr_deferred *mbr_context::reactivate(mbr_shelf *shelf, uint64_t stream_id, bool behind_others,
     bool (*fits)(const mbr_deferred *entry, const void *wanted), const void *wanted)
@@ -328,7 +368,8 @@ mbr_deferred *mbr_context::reactivate(mbr_shelf *shelf, uint64_t stream_id, bool
     for (auto entry = queue_.begin(); entry != queue_.end(); ++entry) {
         bool alone = std::all_of(entry->streams.begin(), entry->streams.end(),
             [&](uint64_t id) { return id == stream_id || held_.count(id) == 0; });
-        bool serves = entry->deferred->shelf == shelf && fits(entry->deferred, wanted);
+        bool serves = entry->deferred->shelf == shelf && entry->deferred->graphs.first == 0 &&
+            capture_ == 0 && fits(entry->deferred, wanted);
         if (serves && (alone || (behind_others && chosen == queue_.end())))
             chosen = entry;
     }
@@ -389,6 +430,16 @@ mbr_status mbr_context_defer(mbr_context *context, const uint64_t *stream_ids,
     uint32_t stream_count, mbr_deferred *entry, mbr_error *error)
 {
     return context->defer(stream_ids, stream_count, entry, error);
+}
+
+mbr_graphs mbr_context_graphs_now(mbr_context *context, uint64_t)
+{
+    return context->graphs_now();
+}
+
+bool mbr_context_owns(mbr_context *context, mbr_graphs graphs)
+{
+    return context->owns(graphs);
 }
 
 uint64_t mbr_context_reap(mbr_context *context, bool)

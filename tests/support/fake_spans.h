@@ -99,6 +99,13 @@ struct mbr_context {
         bool (*fits)(const mbr_deferred *entry, const void *wanted), const void *wanted);
     mbr_status fill(uint64_t stream_id, uint64_t address, uint8_t value, uint64_t bytes);
 
+    /* One capture at a time; its graph holds releases back until it is retired. */
+    void begin_capture(uint64_t serial);
+    void end_capture();
+    void retire(uint64_t serial);
+    mbr_graphs graphs_now() const;
+    bool owns(mbr_graphs graphs) const;
+
   private:
     struct Entry {
         mbr_deferred *deferred;
@@ -106,7 +113,9 @@ struct mbr_context {
     };
     mutable std::mutex mutex_;
     std::deque<Entry> queue_;
-    std::set<uint64_t> attached_, held_;
+    std::set<uint64_t> attached_, held_, graphs_;
+    uint64_t capture_ = 0; /* 0: none is open */
+    bool owns_locked(mbr_graphs graphs) const;
 };
 
 #endif

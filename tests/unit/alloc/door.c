@@ -71,8 +71,8 @@ void door_record_disturb(uint32_t state)
 
 void door_record_begin(void)
 {
-    lone_word =
-        mbr_record_begin(&lone_record, mbr_record_word(&lone_record), 0, MBR_CONTENT_UNDEFINED);
+    lone_word = mbr_record_begin(
+        &lone_record, mbr_record_word(&lone_record), 0, MBR_CONTENT_UNDEFINED, MBR_ALLOCATION_LIVE);
 }
 
 static mbr_record *record_of(mbr_alloc_table *table, mbr_allocation_handle allocation)
