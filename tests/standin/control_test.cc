@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <fstream>
 #include <string>
+#include <unistd.h>
 
 namespace standin
 {
@@ -108,6 +109,29 @@ TEST_F(Control, AReleasedHandleThatIsMapped_MapsAgainOnlyWhereAsked)
     EXPECT_EQ(cuMemMap(other, Granule, 0, place.handle, 0), code(MBR_CUDA_SUCCESS));
     OK(cuMemUnmap(other, Granule));
     EXPECT_EQ(peek(place.at), 0xA5A5A5A5U);
+}
+
+TEST_F(Control, Export_IsRefusedUnlessAsked)
+{
+    mbr_cuda_properties properties = {};
+    properties.type = MBR_CUDA_ALLOCATION_PINNED;
+    properties.location = {MBR_CUDA_LOCATION_DEVICE, 0};
+    properties.handle_types = MBR_CUDA_HANDLE_POSIX_FD;
+    mbr_cuda_handle handle = 0;
+    mbr_cuda_handle again = 0;
+    int file = -1;
+    EXPECT_EQ(cuMemCreate(&handle, Granule, &properties, 0), code(MBR_CUDA_NOT_SUPPORTED));
+    options.can_export = true;
+    start();
+    OK(cuMemCreate(&handle, Granule, &properties, 0));
+    OK(cuMemExportToShareableHandle(&file, handle, MBR_CUDA_HANDLE_POSIX_FD, 0));
+    void *travelling = reinterpret_cast<void *>(static_cast<intptr_t>(file));
+    OK(cuMemImportFromShareableHandle(&again, travelling, MBR_CUDA_HANDLE_POSIX_FD));
+    close(file);
+    OK(cuMemRelease(handle));
+    EXPECT_EQ(ledger().handle_count, 1U);
+    OK(cuMemRelease(again));
+    EXPECT_EQ(ledger().handle_count, 0U);
 }
 
 // ---- Faults ----

@@ -2,6 +2,9 @@
  * nothing but what the layout of an argument may hold. */
 #include "tests/standin/cuda.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #define VIRTUAL (SIM_NEEDS_START | SIM_IS_VIRTUAL)
 
 /* ---- Virtual memory ---- */
@@ -117,31 +120,48 @@ mbr_cuda_result cuMemRetainAllocationHandle(mbr_cuda_handle *handle, void *addre
     return CUDA_CALL(cuMemRetainAllocationHandle, VIRTUAL, handle_at(handle, address));
 }
 
-/* No memory leaves the process: nobody has needed it yet. */
-static int export(uint64_t handle)
+/* What is exported is a file that names the handle, for this process: no memory leaves it. */
+static int export_file(uint64_t handle, uint32_t type, int *file)
 {
     int device;
     bool is_exportable;
     int status = sim_handle_device(handle, &device, &is_exportable);
-    return status != SIM_OK || !is_exportable ? SIM_INVALID_VALUE : SIM_NOT_SUPPORTED;
+    if (status != SIM_OK || !is_exportable || type != MBR_CUDA_HANDLE_POSIX_FD || !file)
+        return SIM_INVALID_VALUE;
+    int made = memfd_create("standin-export", MFD_CLOEXEC);
+    if (made < 0 || pwrite(made, &handle, sizeof handle, 0) != sizeof handle) {
+        if (made >= 0)
+            close(made);
+        return SIM_OPERATING_SYSTEM;
+    }
+    *file = made;
+    return SIM_OK;
 }
 
 mbr_cuda_result cuMemExportToShareableHandle(
     void *shareable, mbr_cuda_handle handle, uint32_t type, unsigned long long flags)
 {
-    (void)shareable;
-    (void)type;
-    (void)flags;
-    return CUDA_CALL(cuMemExportToShareableHandle, VIRTUAL, export(handle));
+    return CUDA_CALL(cuMemExportToShareableHandle, VIRTUAL,
+        flags ? (int)SIM_INVALID_VALUE : export_file(handle, type, shareable));
 }
 
+static int import_file(mbr_cuda_handle *handle, int file, uint32_t type)
+{
+    uint64_t named;
+    if (!handle || type != MBR_CUDA_HANDLE_POSIX_FD)
+        return SIM_INVALID_VALUE;
+    if (pread(file, &named, sizeof named, 0) != sizeof named || sim_handle_retain(named) != SIM_OK)
+        return SIM_INVALID_VALUE;
+    *handle = named;
+    return SIM_OK;
+}
+
+/* The file itself travels in the pointer. */
 mbr_cuda_result cuMemImportFromShareableHandle(
     mbr_cuda_handle *handle, void *shareable, uint32_t type)
 {
-    (void)handle;
-    (void)shareable;
-    (void)type;
-    return CUDA_CALL(cuMemImportFromShareableHandle, VIRTUAL, SIM_NOT_SUPPORTED);
+    return CUDA_CALL(cuMemImportFromShareableHandle, VIRTUAL,
+        import_file(handle, (int)(intptr_t)shareable, type));
 }
 
 mbr_cuda_result cuMemMap(mbr_cuda_address address, size_t bytes, size_t offset_bytes,

@@ -284,6 +284,15 @@ int sim_release_handle(uint64_t id)
     return SIM_OK;
 }
 
+int sim_handle_retain(uint64_t id)
+{
+    struct sim_handle *handle = sim_handle_find(id);
+    if (!handle)
+        return SIM_INVALID_VALUE;
+    handle->reference_count++;
+    return SIM_OK;
+}
+
 int sim_handle_device(uint64_t id, int *device, bool *is_exportable)
 {
     const struct sim_handle *handle = sim_handle_find(id);

@@ -35,6 +35,7 @@ enum sim_status {
     SIM_CONTEXT_IS_DESTROYED,
     SIM_HOST_ALREADY_REGISTERED,
     SIM_HOST_NOT_REGISTERED,
+    SIM_OPERATING_SYSTEM,
     SIM_NOT_PERMITTED,
     SIM_NOT_SUPPORTED,
     SIM_CAPTURE_UNSUPPORTED,
@@ -154,6 +155,8 @@ int sim_unreserve(uint64_t address, uint64_t bytes);
 int sim_create(uint64_t *handle, uint64_t bytes, int device, bool is_exportable);
 int sim_release_handle(uint64_t handle);
 int sim_handle_device(uint64_t handle, int *device, bool *is_exportable);
+/* One reference more, as by an import. */
+int sim_handle_retain(uint64_t handle);
 int sim_handle_at(uint64_t *handle, uint64_t address);
 int sim_map(uint64_t address, uint64_t bytes, uint64_t offset_bytes, uint64_t handle);
 int sim_unmap(uint64_t address, uint64_t bytes);
