@@ -158,6 +158,30 @@ mbr_status mbr_drop_backing(
     return status;
 }
 
+/* ---- The list of generations. Who stands at one that is taken out goes on from there, and meets
+ * all that were in the list when it began.
+ * -------------------------------------------------------------- */
+
+static void list(mbr_manager *manager, mbr_binding_record *record)
+{
+    mbr_lock_take(&manager->lock);
+    record->next = manager->generations;
+    manager->generations = record;
+    mbr_lock_drop(&manager->lock);
+}
+
+/* No walk meets it any more when this returns. */
+static void unlist(mbr_manager *manager, const mbr_binding_record *record)
+{
+    mbr_lock_take(&manager->lock);
+    mbr_binding_record **link = &manager->generations;
+    while (*link != record)
+        link = &(*link)->next;
+    *link = record->next;
+    mbr_lock_drop(&manager->lock);
+    mbr_await_walks(manager);
+}
+
 /* ---- Binding
  * ----------------------------------------------------------------------------------------------------------
  */
@@ -259,25 +283,24 @@ mbr_status mbr_manager_bind(mbr_manager *manager, const mbr_bind_request *reques
         return status;
     }
     record->handle = handle;
+    list(manager, record);
     mbr_table_publish(&manager->bindings, handle, record);
     binding->value = handle;
     return MBR_OK;
 }
 
-/* Puts the older generation under the newer one, then ends its handle, so that a walk meets it
- * throughout (for a moment twice). NULL: the handle names nothing any more. */
+/* Puts the older generation under the newer one and ends its handle. NULL: the handle names nothing
+ * any more. */
 static mbr_binding_record *supersede(
     mbr_manager *manager, mbr_binding_handle handle, mbr_binding_record *newer)
 {
     mbr_status status;
     mbr_lock_take(&manager->lock);
     mbr_binding_record *older = mbr_await_binding_locked(manager, handle.value, &status, NULL);
-    newer->older = older;
-    void *taken = older == NULL ? NULL : mbr_table_take(&manager->bindings, handle.value);
-    if (taken == NULL)
-        newer->older = NULL;
+    newer->older = older == NULL ? NULL : mbr_table_take(&manager->bindings, handle.value);
+    older = newer->older;
     mbr_lock_drop(&manager->lock);
-    return taken;
+    return older;
 }
 
 mbr_status mbr_manager_switch(mbr_manager *manager, mbr_binding_handle binding,
@@ -321,41 +344,6 @@ mbr_status mbr_manager_read_binding(mbr_manager *manager, mbr_binding_handle bin
     return MBR_OK;
 }
 
-/* Ends the superseded generations first; stops at the first that is still referred to. */
-static mbr_status end_older(mbr_manager *manager, mbr_binding_record *record, mbr_error *error)
-{
-    while (record->older != NULL) {
-        mbr_binding_record *older = record->older;
-        mbr_status status = end_older(manager, older, error);
-        if (status != MBR_OK)
-            return status;
-        mbr_lock_take(&manager->lock);
-        record->older = NULL;
-        mbr_lock_drop(&manager->lock);
-        mbr_await_walks(manager);
-        status = end_binding(manager, older, error);
-        if (status == MBR_IN_USE) {
-            mbr_lock_take(&manager->lock);
-            record->older = older;
-            mbr_lock_drop(&manager->lock);
-        }
-        if (status != MBR_OK)
-            return status;
-    }
-    return MBR_OK;
-}
-
-static mbr_binding_record *begin_close(
-    mbr_manager *manager, mbr_binding_handle handle, mbr_status *status, mbr_error *error)
-{
-    mbr_lock_take(&manager->lock);
-    mbr_binding_record *record = mbr_await_binding_locked(manager, handle.value, status, error);
-    if (record != NULL)
-        record->closing = true;
-    mbr_lock_drop(&manager->lock);
-    return record;
-}
-
 static mbr_status check_unused(
     mbr_manager *manager, const mbr_binding_record *record, mbr_error *error)
 {
@@ -372,6 +360,41 @@ static mbr_status check_unused(
             (unsigned long long)figures.queued_count,
             (unsigned long long)figures.quarantined_count);
     return refuse_unconfirmed(record, error);
+}
+
+/* Ends the superseded generations first; stops at the first that is still referred to. Nothing new
+ * comes from one of them: what is unused stays so, but for a loss that nobody has confirmed. */
+static mbr_status end_older(mbr_manager *manager, mbr_binding_record *record, mbr_error *error)
+{
+    while (record->older != NULL) {
+        mbr_binding_record *older = record->older;
+        mbr_status status = end_older(manager, older, error);
+        if (status == MBR_OK)
+            status = check_unused(manager, older, error);
+        if (status != MBR_OK)
+            return status;
+        record->older = NULL;
+        unlist(manager, older);
+        status = end_binding(manager, older, error);
+        if (status == MBR_IN_USE) {
+            record->older = older;
+            list(manager, older);
+        }
+        if (status != MBR_OK)
+            return status;
+    }
+    return MBR_OK;
+}
+
+static mbr_binding_record *begin_close(
+    mbr_manager *manager, mbr_binding_handle handle, mbr_status *status, mbr_error *error)
+{
+    mbr_lock_take(&manager->lock);
+    mbr_binding_record *record = mbr_await_binding_locked(manager, handle.value, status, error);
+    if (record != NULL)
+        record->closing = true;
+    mbr_lock_drop(&manager->lock);
+    return record;
 }
 
 mbr_status mbr_manager_unbind(mbr_manager *manager, mbr_binding_handle binding, mbr_error *error)
@@ -391,6 +414,6 @@ mbr_status mbr_manager_unbind(mbr_manager *manager, mbr_binding_handle binding, 
     mbr_end_close(manager, &record->closing);
     if (status != MBR_OK)
         return status;
-    mbr_await_walks(manager);
+    unlist(manager, record);
     return end_binding(manager, record, error);
 }

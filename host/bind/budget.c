@@ -269,14 +269,11 @@ static mbr_status begin_close(
 /* Its places in the arenas are for others from now on. */
 static void forget_holder(mbr_manager *manager, const mbr_holder_record *record)
 {
-    uint32_t cursor = 0;
-    mbr_binding_record *binding;
     mbr_walk walk = mbr_begin_walk(manager);
-    while ((binding = mbr_table_next(&manager->bindings, &cursor)) != NULL) {
-        for (; binding != NULL; binding = binding->older) {
-            if (binding->backing->authority == record->authority)
-                mbr_arena_forget_holder(binding->arena, record->holder_id);
-        }
+    for (mbr_binding_record *binding = NULL;
+         (binding = mbr_next_binding(manager, binding)) != NULL;) {
+        if (binding->backing->authority == record->authority)
+            mbr_arena_forget_holder(binding->arena, record->holder_id);
     }
     mbr_end_walk(manager, walk);
 }
@@ -398,12 +395,9 @@ static mbr_status audit_bindings(mbr_manager *manager, mbr_error *error)
     for (mbr_backing_record *backing = NULL;
          status == MBR_OK && (backing = mbr_next_backing(manager, backing)) != NULL;)
         status = mbr_backing_audit(backing->backing, error);
-    uint32_t cursor = 0;
-    mbr_binding_record *binding;
-    while (status == MBR_OK && (binding = mbr_table_next(&manager->bindings, &cursor)) != NULL) {
-        for (; status == MBR_OK && binding != NULL; binding = binding->older)
-            status = mbr_arena_audit(binding->arena, error);
-    }
+    for (mbr_binding_record *binding = NULL;
+         status == MBR_OK && (binding = mbr_next_binding(manager, binding)) != NULL;)
+        status = mbr_arena_audit(binding->arena, error);
     return status;
 }
 

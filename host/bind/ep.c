@@ -111,13 +111,10 @@ static void confirm_lost(mbr_manager *manager, const mbr_ep_record *record)
 {
     mbr_context_lose(record->context); /* settles what nobody has reaped since the loss */
     mbr_context_confirm_end(record->context);
-    uint32_t cursor = 0;
-    mbr_binding_record *binding;
-    while ((binding = mbr_table_next(&manager->bindings, &cursor)) != NULL) {
-        for (; binding != NULL; binding = binding->older) {
-            if (binding->ep == record)
-                mbr_arena_confirm_lost(binding->arena);
-        }
+    for (mbr_binding_record *binding = NULL;
+         (binding = mbr_next_binding(manager, binding)) != NULL;) {
+        if (binding->ep == record)
+            mbr_arena_confirm_lost(binding->arena);
     }
     for (mbr_backing_record *backing = NULL;
          (backing = mbr_next_backing(manager, backing)) != NULL;)

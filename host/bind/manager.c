@@ -214,6 +214,14 @@ mbr_backing_record *mbr_next_backing(mbr_manager *manager, const mbr_backing_rec
     return next;
 }
 
+mbr_binding_record *mbr_next_binding(mbr_manager *manager, const mbr_binding_record *last)
+{
+    mbr_lock_take(&manager->lock);
+    mbr_binding_record *next = last == NULL ? manager->generations : last->next;
+    mbr_lock_drop(&manager->lock);
+    return next;
+}
+
 static void sample_limits(mbr_manager *manager)
 {
     uint64_t now = mbr_clock_now(&manager->clock);
@@ -283,14 +291,11 @@ void mbr_manager_poll(mbr_manager *manager)
 
 void mbr_manager_fold(mbr_manager *manager)
 {
-    uint32_t cursor = 0;
-    mbr_binding_record *binding;
     mbr_walk walk = mbr_begin_walk(manager);
-    while ((binding = mbr_table_next(&manager->bindings, &cursor)) != NULL) {
-        for (; binding != NULL; binding = binding->older)
-            mbr_arena_fold(binding->arena);
-    }
-    cursor = 0;
+    for (mbr_binding_record *binding = NULL;
+         (binding = mbr_next_binding(manager, binding)) != NULL;)
+        mbr_arena_fold(binding->arena);
+    uint32_t cursor = 0;
     mbr_authority_record *authority;
     while ((authority = mbr_table_next(&manager->authorities, &cursor)) != NULL)
         mbr_authority_collect_credit(authority->authority);

@@ -108,9 +108,9 @@ typedef struct mbr_binding_record {
     uint64_t handle;
     uint32_t isolation_group;
     uint64_t range_count, prefix_count;
-    bool closing; /* one call at a time tries to end it */
-    /* Superseded generations that may still be referred to. Walks follow it without the lock. */
-    _Atomic(struct mbr_binding_record *) older;
+    bool closing;                     /* one call at a time tries to end it */
+    struct mbr_binding_record *older; /* superseded, may still be referred to */
+    struct mbr_binding_record *next;  /* in the manager's list of all generations */
 } mbr_binding_record;
 
 typedef struct mbr_range_record {
@@ -147,6 +147,7 @@ struct mbr_manager {
     mbr_condition closed; /* a call that tried to end a holder, binding or range is done, or was the
                            * last one inside with a range or prefix */
     mbr_backing_record *backings;
+    mbr_binding_record *generations; /* of all bindings, the newest first */
     uint64_t ep_ordinal, backing_ordinal;
     uint64_t last_sample_ns;
     mbr_table plugins, mechanisms, authorities, holders, eps, streams, bindings, ranges, prefixes;
@@ -221,6 +222,9 @@ void mbr_unrefer(mbr_manager *manager, uint64_t *reference_count);
 
 /* During a walk: the backing after `last`, NULL to begin. */
 mbr_backing_record *mbr_next_backing(mbr_manager *manager, const mbr_backing_record *last);
+/* The same for bindings, superseded generations too. The table of handles would not do: who walks
+ * it misses one that is switched to a place which it has passed. */
+mbr_binding_record *mbr_next_binding(mbr_manager *manager, const mbr_binding_record *last);
 
 /* An authority whose holders or waiters a call is about to call back: it is not destroyed
  * meanwhile, and no walk is open, so that the callbacks may end records. NULL: *status. */

@@ -264,13 +264,10 @@ mbr_status mbr_manager_read_mechanism(mbr_manager *manager, mbr_mechanism_handle
 static void visit_arenas(mbr_manager *manager, const mbr_mechanism_record *record,
     void (*visit)(mbr_binding_record *binding, uint64_t *bytes), uint64_t *bytes)
 {
-    uint32_t cursor = 0;
-    mbr_binding_record *binding;
-    while ((binding = mbr_table_next(&manager->bindings, &cursor)) != NULL) {
-        for (; binding != NULL; binding = binding->older) {
-            if (binding->backing->mechanism == record)
-                visit(binding, bytes);
-        }
+    for (mbr_binding_record *binding = NULL;
+         (binding = mbr_next_binding(manager, binding)) != NULL;) {
+        if (binding->backing->mechanism == record)
+            visit(binding, bytes);
     }
 }
 

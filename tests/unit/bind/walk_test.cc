@@ -241,32 +241,66 @@ TEST(Walk, RangeReleasedWhileItGrows_IsReleasedAfterwards)
 }
 
 /* A tally of the older generation is in the books whenever somebody folds, also during a switch. */
+/* What this thread has allocated shows in the holder's figures at once, whichever generation it
+ * came from, while another switches: each walk folds the tallies of all generations. A handle's
+ * place in the table is used again: with others between, a binding is switched to places that a
+ * walk has passed already. */
+static void count_during_switches(HostWorld &world, int switches)
+{
+    std::atomic<uint64_t> current{world.binding.value};
+    std::atomic<bool> done{false};
+    std::thread switcher([&] {
+        auto request = world.bind_request();
+        for (int i = 0; i < switches; i++) {
+            mbr_binding_handle next;
+            EXPECT_EQ(MBR_OK,
+                mbr_manager_switch(world.manager, {current.load()}, &request, &next, nullptr));
+            current = next.value;
+        }
+        done = true;
+    });
+    auto figures = sized<mbr_holder_figures>();
+    uint64_t wrong = 0, rounds = 0;
+    for (; !done.load() || rounds < 50; rounds++) {
+        /* The first of a generation cuts a slab, which folds the tally. */
+        std::vector<mbr_alloc_result> blocks;
+        uint64_t bytes = 0;
+        mbr_status status = MBR_OK;
+        world.binding.value = current.load();
+        while (status == MBR_OK && blocks.size() < 4) {
+            mbr_alloc_result block = world.alloc(4096, &status);
+            if (status == MBR_OK)
+                blocks.push_back(block);
+        }
+        EXPECT_TRUE(status == MBR_OK || status == MBR_STALE) << status;
+        for (const mbr_alloc_result &block : blocks)
+            bytes += block.charged_bytes;
+        mbr_manager_read_holder(world.manager, world.holder, &figures, nullptr);
+        wrong += figures.charged_bytes != bytes;
+        for (const mbr_alloc_result &block : blocks)
+            EXPECT_EQ(MBR_OK, world.free_now(block.allocation));
+    }
+    switcher.join();
+    world.binding.value = current.load();
+    EXPECT_EQ(0u, wrong) << "of " << rounds << " rounds";
+}
+
 TEST(Walk, FoldDuringSwitches_MissesNoGeneration)
 {
     HostWorld world;
-    auto block = world.alloc(kMiB);
-    std::atomic<bool> done{false};
-    std::atomic<uint64_t> wrong{0}, folds{0};
-    std::thread reader([&] {
-        auto figures = sized<mbr_holder_figures>();
-        while (!done.load()) {
-            wrong +=
-                mbr_manager_read_holder(world.manager, world.holder, &figures, nullptr) != MBR_OK ||
-                figures.charged_bytes != block.charged_bytes;
-            folds++;
-        }
-    });
+    count_during_switches(world, 300);
+}
+
+TEST(Walk, FoldDuringSwitchesAmongManyBindings_MissesNoGeneration)
+{
+    HostWorld world;
     auto request = world.bind_request();
-    for (int i = 0; i < 50 || folds.load() < 50; i++) {
-        mbr_binding_handle next;
-        ASSERT_EQ(MBR_OK,
-            mbr_manager_switch(world.manager, world.binding, &request, &next, &world.error));
-        world.binding = next;
-    }
-    done = true;
-    reader.join();
-    EXPECT_EQ(0u, wrong.load());
-    EXPECT_EQ(MBR_OK, world.free_now(block.allocation));
+    std::vector<mbr_binding_handle> others(100);
+    for (mbr_binding_handle &other : others)
+        ASSERT_EQ(MBR_OK, mbr_manager_bind(world.manager, &request, &other, &world.error));
+    count_during_switches(world, 500);
+    for (mbr_binding_handle other : others)
+        EXPECT_EQ(MBR_OK, mbr_manager_unbind(world.manager, other, &world.error));
 }
 
 /* The range that the loser found may be another one's by then. */
