@@ -31,17 +31,30 @@ struct Result {
     bool ok() const { return status == MBR_OK; }
 };
 
+// What every slot owes: a failure is DONE by no means, an error only on failure.
+void expect_legal(const Result &result);
+
+template <typename Slot, typename Request>
+Result call(Slot slot, mbr_instance *instance, const Request &request)
+{
+    Result result = {MBR_OK, sized<mbr_outcome>(), sized<mbr_error>()};
+    memset(&result.outcome.state, 0xEE, sizeof(result.outcome) - sizeof(uint32_t));
+    result.status = slot(instance, &request, &result.outcome, &result.error);
+    expect_legal(result);
+    return result;
+}
+
 using Options = std::vector<std::pair<std::string, std::string>>;
 
-// The plugin's own table from the real file, loaded once a process.
-const mbr_plugin_vtable *plugin_from_file();
+// A plugin's own table from the real file, loaded once a process.
+const mbr_plugin_vtable *plugin_from_file(const char *path = "plugins/host/libmembrane-host.so");
 
 class Mechanism
 {
   public:
     Mechanism() = default;
     // Takes an opened instance over; its tables are fetched by id.
-    Mechanism(const mbr_plugin_vtable *plugin, mbr_instance *instance);
+    Mechanism(const mbr_plugin_vtable *plugin, mbr_instance *instance, bool has_virtual = true);
 
     // Opens mechanism "host" of the real file; the test fails if that does.
     static Mechanism open(const Options &options = {});

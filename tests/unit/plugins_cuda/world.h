@@ -1,0 +1,111 @@
+// The CUDA plugin's own file over the stand-in driver: its mechanisms, one call a slot; the driver
+// itself, by hand beside it; and the stand-in's controls.
+#ifndef MEMBRANE_TESTS_UNIT_PLUGINS_CUDA_WORLD_H
+#define MEMBRANE_TESTS_UNIT_PLUGINS_CUDA_WORLD_H
+
+#include "plugins/cuda/driver.h"
+#include "tests/standin/control.h"
+#include "tests/unit/plugins_host/mechanism.h"
+
+#include <gtest/gtest.h>
+
+namespace cuda_test
+{
+
+using host_test::Mechanism;
+using host_test::Result;
+using host_test::sized;
+
+using Knobs = struct ::standin_options; // its name is also a function's
+
+constexpr uint64_t G = 65536; // the granule that the stand-in is given
+
+// What the driver exports, as a user of it would call.
+#define MEMBER(member, exported, parameters) mbr_cuda_result(*member) parameters;
+struct Driver {
+    MBR_CUDA_FUNCTIONS(MEMBER)
+    MBR_CUDA_FUNCTIONS_OF_TESTS(MEMBER)
+};
+#undef MEMBER
+const Driver &driver();
+
+// The stand-in's own functions, which its library exports beside the driver's.
+struct Standin {
+    decltype(&standin_options) options;
+    decltype(&standin_restart) restart;
+    decltype(&standin_step) step;
+    decltype(&standin_plan_fault) plan_fault;
+    decltype(&standin_forget_faults) forget_faults;
+    decltype(&standin_lose) lose;
+    decltype(&standin_hang_event) hang_event;
+    decltype(&standin_release_events) release_events;
+    decltype(&standin_hide) hide;
+    decltype(&standin_read_ledger) read_ledger;
+    decltype(&standin_calls) calls;
+    decltype(&standin_assert_clean) assert_clean;
+    decltype(&standin_peek) peek;
+    decltype(&standin_poke) poke;
+};
+const Standin &standin();
+
+// Two devices of 64 MiB, granule G; where `is_manual` work runs when `standin().step` says so.
+void restart(bool is_manual = false);
+standin_ledger ledger();
+
+// One mechanism, with the slots that the host plugin does not have.
+class Device : public Mechanism
+{
+  public:
+    Device() = default;
+    explicit Device(const char *name, mbr_native context = {});
+    static mbr_status try_open(const char *name, mbr_native context, Device *device,
+        mbr_error *error, const host_test::Options &options = {});
+
+    Result protect_all(
+        uint64_t reservation, uint64_t offset, uint64_t bytes, const std::vector<mbr_access> &list);
+    Result share_with(uint64_t reservation, uint64_t offset, uint64_t extent,
+        const std::vector<mbr_access> &list);
+    Result line_open(uint64_t id, mbr_native stream);
+    Result signal(uint64_t id);
+    Result reached(uint64_t id);
+    Result wait(uint64_t id, uint64_t value, uint64_t deadline_ns);
+    Result stream_wait(uint64_t id, uint64_t value, mbr_native stream);
+    Result line_close(uint64_t id);
+    mbr_status stream_create(mbr_native *stream);
+    Result stream_destroy(mbr_native stream);
+    Result fill(mbr_native stream, uint64_t address, uint64_t bytes, uint32_t pattern);
+    Result copy(mbr_native stream, uint64_t to, uint64_t from, uint64_t bytes);
+    Result quiesce(uint64_t deadline_ns);
+
+    const mbr_order_vtable *order = nullptr;
+    const mbr_transfer_vtable *transfer = nullptr;
+};
+
+const mbr_plugin_vtable *plugin();
+// The plugin as if its process had just begun: a copy of the file, which knows no driver yet.
+const mbr_plugin_vtable *fresh_plugin();
+mbr_status describe(const mbr_plugin_vtable *plugin, uint32_t index,
+    mbr_mechanism_description *description, mbr_error *error);
+
+inline mbr_native native(mbr_cuda_stream stream)
+{
+    return {MBR_NATIVE_STREAM_CUDA, 0, reinterpret_cast<uint64_t>(stream)};
+}
+
+uint64_t now_ns();
+
+// A plugin's books are the driver's; nothing is left behind at the end.
+class OverStandin : public testing::Test
+{
+  protected:
+    void SetUp() override { restart(); }
+    void TearDown() override
+    {
+        standin().forget_faults();
+        standin().assert_clean();
+    }
+};
+
+} // namespace cuda_test
+
+#endif
