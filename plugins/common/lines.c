@@ -365,6 +365,7 @@ static uint64_t next_line(struct mbr_objects *objects, uint64_t *place)
 static mbr_status quiesce(mbr_instance *instance, const mbr_quiesce_request *request,
     mbr_outcome *answer, mbr_error *error)
 {
+    mbr_error cause = {MBR_SIZED(mbr_error)};
     uint64_t id, place = 0;
     (void)answer;
     while ((id = next_line(mbr_objects_of(instance), &place)) != 0) {
@@ -372,9 +373,11 @@ static mbr_status quiesce(mbr_instance *instance, const mbr_quiesce_request *req
         struct mbr_line *line = enter(instance, id, &status, NULL);
         if (!line)
             continue;
-        status = await_locked(instance, line, line->signalled, request->deadline_ns, error);
-        if (leave(instance, line, status) == MBR_TIMED_OUT)
+        status = await_locked(instance, line, line->signalled, request->deadline_ns, &cause);
+        if (leave(instance, line, status) == MBR_TIMED_OUT) {
+            mbr_error_copy(error, &cause);
             return MBR_TIMED_OUT;
+        }
     }
     return MBR_OK;
 }

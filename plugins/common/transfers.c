@@ -60,20 +60,25 @@ static mbr_status stream_destroy(mbr_instance *instance, const mbr_stream_destro
     mbr_outcome *answer, mbr_error *error)
 {
     struct mbr_objects *objects = mbr_objects_of(instance);
+    mbr_error cause = {MBR_SIZED(mbr_error)};
     mbr_status status = check_stream(instance, request->stream, error);
-    (void)answer;
     if (status != MBR_OK)
         return status;
     struct mbr_object *stream =
         mbr_object_enter(objects, &objects->streams, request->stream.value, &status, error);
     if (!stream)
         return status;
-    status = port_of(instance)->stream_destroy(instance, request->stream.value, error);
-    if (status == MBR_OK)
+    enum mbr_end end = port_of(instance)->stream_destroy(instance, request->stream.value, &cause);
+    if (end == MBR_END_GONE) {
         mbr_object_end(objects, &objects->streams, stream);
-    else
+        return MBR_OK;
+    }
+    mbr_error_copy(error, &cause);
+    if (end == MBR_END_THERE)
         mbr_object_leave(objects, stream);
-    return status;
+    else
+        answer->state = MBR_STATE_QUARANTINED; /* and in this call for good: never named again */
+    return cause.status;
 }
 
 /* ---- Work ----------------------------------------------------------------------------------- */

@@ -10,7 +10,7 @@ struct mbr_transfer_port {
     uint32_t native_kind; /* MBR_NATIVE_STREAM_… */
     mbr_status (*stream_create)(mbr_instance *instance, uint64_t *stream, mbr_error *error);
     /* Pending work goes on. */
-    mbr_status (*stream_destroy)(mbr_instance *instance, uint64_t stream, mbr_error *error);
+    enum mbr_end (*stream_destroy)(mbr_instance *instance, uint64_t stream, mbr_error *error);
     mbr_status (*fill)(mbr_instance *instance, uint64_t stream, uint64_t address, uint64_t bytes,
         uint8_t pattern, mbr_error *error);
     mbr_status (*copy)(mbr_instance *instance, uint64_t stream, uint64_t to_address,

@@ -118,14 +118,16 @@ static mbr_status stream_create(mbr_instance *instance, uint64_t *stream, mbr_er
     return mbr_cuda_leave(instance, &scope, result, "cuStreamCreate", 0, error);
 }
 
-static mbr_status stream_destroy(mbr_instance *instance, uint64_t stream, mbr_error *error)
+/* Nothing tells whether a stream is still there; the driver does not bear a second call. */
+static enum mbr_end stream_destroy(mbr_instance *instance, uint64_t stream, mbr_error *error)
 {
     struct mbr_cuda_scope scope;
-    mbr_status status = mbr_cuda_enter(instance, &scope, error);
-    if (status != MBR_OK)
-        return status;
-    return mbr_cuda_leave(instance, &scope,
-        instance->driver->call.stream_destroy(stream_at(stream)), "cuStreamDestroy_v2", 0, error);
+    if (mbr_cuda_enter(instance, &scope, error) != MBR_OK)
+        return MBR_END_THERE;
+    mbr_cuda_result result = instance->driver->call.stream_destroy(stream_at(stream));
+    return mbr_cuda_leave(instance, &scope, result, "cuStreamDestroy_v2", 0, error) == MBR_OK
+        ? MBR_END_GONE
+        : MBR_END_UNKNOWN;
 }
 
 /* The driver refuses at submission what is no memory, or none that may be written. */

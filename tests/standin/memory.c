@@ -86,7 +86,13 @@ static bool has_addresses(void)
     if (start == MAP_FAILED)
         return false;
     sim.base = ((uintptr_t)start + granule - 1) & ~(granule - 1);
-    madvise(start, bytes + granule, MADV_DONTDUMP);
+    /* What is around goes back: else each restart would want a larger hole than the last one left.
+     */
+    uint64_t head_bytes = sim.base - (uintptr_t)start;
+    if (head_bytes)
+        munmap(start, head_bytes);
+    munmap(pointer_to(sim.base + bytes), granule - head_bytes);
+    madvise(pointer_to(sim.base), bytes, MADV_DONTDUMP);
     return true;
 }
 

@@ -131,6 +131,12 @@ uint64_t now_ns()
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+void give_up(const Device &device)
+{
+    static std::vector<mbr_instance *> *given_up = new std::vector<mbr_instance *>;
+    given_up->push_back(device.instance);
+}
+
 // ---- One mechanism --------------------------------------------------------------------------
 
 mbr_status Device::try_open(const char *name, mbr_native context, Device *device, mbr_error *error,

@@ -87,6 +87,9 @@ const mbr_plugin_vtable *fresh_plugin();
 mbr_status describe(const mbr_plugin_vtable *plugin, uint32_t index,
     mbr_mechanism_description *description, mbr_error *error);
 
+// An instance that cannot be closed, because something of it is withheld or lost.
+void give_up(const Device &device);
+
 inline mbr_native native(mbr_cuda_stream stream)
 {
     return {MBR_NATIVE_STREAM_CUDA, 0, reinterpret_cast<uint64_t>(stream)};
