@@ -33,7 +33,8 @@ mbr_status mbr_answer_enter(const mbr_instance *instance, void *copy, uint32_t c
     _Generic((request_type *)0, mbr_allocate_request *                                             \
              : MBR_ANSWER_END_(mbr_outcome, address), mbr_reserve_request *                        \
              : MBR_ANSWER_END_(mbr_outcome, address), mbr_capability_request *                     \
-             : MBR_ANSWER_END_(mbr_capability_outcome, table), default : 0)
+             : MBR_ANSWER_END_(mbr_capability_outcome, table), mbr_stream_create_request *         \
+             : MBR_ANSWER_END_(mbr_stream_create_outcome, stream), default : 0)
 mbr_status mbr_answer_check_room(const void *outcome, uint32_t least_bytes, mbr_error *error);
 
 /* A slot around `body(instance, request, answer, error)`, which sees full-size structs only: the
