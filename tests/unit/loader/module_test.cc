@@ -282,6 +282,41 @@ TEST(Module, MissingSymbol_LinkersTextNamesIt)
     expect_refused("none", MBR_REASON_DLOPEN, MBR_SYSTEM, "specimen_missing_symbol", "undefined");
 }
 
+// Also where the file wants its functions bound at their first call. The same constructor does run
+// where nothing is missing.
+TEST(Module, MissingSymbol_RefusedBeforeAnyConstructor)
+{
+    for (bool is_lazy : {false, true}) {
+        Folder folder;
+        std::string bytes = built_file("specimen_undefined.so");
+        if (is_lazy) {
+            elf_dynamic(bytes, DT_FLAGS).d_un.d_val &= ~(uint64_t)DF_BIND_NOW;
+            elf_dynamic(bytes, DT_FLAGS_1).d_un.d_val &= ~(uint64_t)DF_1_NOW;
+        }
+        Variable mark("SPECIMEN_MARK", folder.at("mark"));
+        Opened missing(folder.put("libmembrane-specimen.so", bytes));
+        EXPECT_EQ(missing.candidate.reason, MBR_REASON_DLOPEN) << missing.candidate.detail;
+        EXPECT_NE(access(folder.at("mark").c_str(), F_OK), 0) << "its constructor ran";
+        Opened good(folder.put_specimen("good"));
+        EXPECT_EQ(good.status, MBR_OK) << good.error.text;
+        EXPECT_EQ(access(folder.at("mark").c_str(), F_OK), 0);
+    }
+}
+
+TEST(Module, MissingSymbol_NoConstructorOfWhatItNeedsRunsEither)
+{
+    Folder folder;
+    Variable mark("SPECIMEN_MARK", folder.at("mark"));
+    folder.put_specimen(
+        "good", "libspecimen_dependency.so"); // with a constructor, without the symbol
+    Opened missing(folder.put_specimen("needs_dependency"));
+    EXPECT_EQ(missing.candidate.reason, MBR_REASON_DLOPEN);
+    EXPECT_NE(std::string(missing.candidate.detail).find("undefined symbol: specimen_dependency"),
+        std::string::npos)
+        << missing.candidate.detail;
+    EXPECT_NE(access(folder.at("mark").c_str(), F_OK), 0) << "a constructor ran";
+}
+
 TEST(Module, NoEntry_NamedWithAdvice)
 {
     Folder folder;
