@@ -7,8 +7,10 @@
 #define SIZE_COUNT 64      /* a turn of the sequence below */
 #define SMALLEST_BYTES 512 /* to 64 MiB: 2^0 to 2^17 times this */
 #define CLASS_COUNT 18
-/* Operations of each of several threads a round: many beside the time in which they all begin. */
-#define CROWD_COUNT 32768
+/* Operations of each of several threads a round: many beside the time in which they all begin. The
+ * driver's take so long that few of them are. */
+#define CROWD_COUNT 65536
+#define DRIVER_CROWD_COUNT 2048
 
 typedef struct allocate_state {
     mbr_bench_device *device;
@@ -116,7 +118,8 @@ static bool detach_streams(allocate_state *state)
 static bool measure(mbr_bench *bench, allocate_state *now, allocate_state *later, uint32_t threads,
     mbr_bench_row *rows)
 {
-    uint64_t fixed_count = threads > 1 && !bench->options->quick ? CROWD_COUNT : 0;
+    bool is_crowd = threads > 1 && !bench->options->quick;
+    uint64_t fixed_count = is_crowd ? CROWD_COUNT : 0;
     mbr_contestant sides[] = {
         {.context = now,
             .work = pairs,
@@ -135,7 +138,7 @@ static bool measure(mbr_bench *bench, allocate_state *now, allocate_state *later
             .after = settle_driver,
             .thread_count = threads,
             .step_count = SIZE_COUNT,
-            .fixed_count = fixed_count,
+            .fixed_count = is_crowd ? DRIVER_CROWD_COUNT : 0,
             .by_wall = true},
     };
     if (!mbr_bench_rounds(bench, sides, 3, bench->options->rounds))
