@@ -53,22 +53,39 @@ free_record:
     return status;
 }
 
+/* Marks the plugin as being closed by this thread, or refuses. Found and marked within a walk, as a
+ * mechanism is (begin_close). */
+static mbr_status begin_plugin_close(
+    mbr_manager *manager, mbr_plugin_handle plugin, mbr_plugin_record **record, mbr_error *error)
+{
+    mbr_status status;
+    mbr_walk walk = mbr_begin_walk(manager);
+    mbr_plugin_record *found = mbr_find_plugin(manager, plugin.value, &status, error);
+    if (found != NULL) {
+        mbr_lock_take(&manager->lock);
+        uint64_t mechanisms = found->mechanism_count;
+        bool closing = found->closing;
+        found->closing |= mechanisms == 0;
+        mbr_lock_drop(&manager->lock);
+        if (closing)
+            status = mbr_fail(error, MBR_STALE, "another thread closes the plugin");
+        else if (mechanisms != 0)
+            status = mbr_fail(error, MBR_IN_USE,
+                "%llu mechanisms of the plugin are open; close them first",
+                (unsigned long long)mechanisms);
+    }
+    mbr_end_walk(manager, walk);
+    *record = found;
+    return status;
+}
+
 mbr_status mbr_manager_close_plugin(
     mbr_manager *manager, mbr_plugin_handle plugin, mbr_error *error)
 {
-    mbr_status status;
-    mbr_plugin_record *record = mbr_find_plugin(manager, plugin.value, &status, error);
-    if (record == NULL)
+    mbr_plugin_record *record;
+    mbr_status status = begin_plugin_close(manager, plugin, &record, error);
+    if (status != MBR_OK)
         return status;
-    mbr_lock_take(&manager->lock);
-    uint64_t mechanisms = record->mechanism_count;
-    bool mine = mechanisms == 0 && !record->closing;
-    record->closing |= mine;
-    mbr_lock_drop(&manager->lock);
-    if (!mine)
-        return mbr_fail(error, MBR_IN_USE,
-            "%llu mechanisms of the plugin are open; close them first",
-            (unsigned long long)mechanisms);
     mbr_table_take(&manager->plugins, plugin.value);
     mbr_await_walks(manager);
     if (mbr_module_is_kept(record->module))

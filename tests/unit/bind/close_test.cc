@@ -50,6 +50,37 @@ struct Plugin {
     specimen_counts *counts = nullptr;
 };
 
+TEST(Close, OfThePluginFromManyThreads_IsOneClose)
+{
+    mbr_error error = sized<mbr_error>();
+    auto options = sized<mbr_manager_options>();
+    mbr_manager *manager = nullptr;
+    ASSERT_EQ(MBR_OK, mbr_manager_create(&options, &manager, &error)) << error.text;
+    auto open = sized<mbr_plugin_open_request>();
+    open.name = kSpecimen;
+    open.flags = MBR_PLUGIN_TRUSTED;
+    for (uint64_t round = 1; round <= kRounds; round++) {
+        mbr_plugin_handle plugin = {};
+        ASSERT_EQ(MBR_OK, mbr_manager_open_plugin(manager, &open, &plugin, &error)) << error.text;
+        std::atomic<int> ready{0}, closed{0}, stale{0};
+        std::vector<std::thread> threads;
+        for (int i = 0; i < kThreads; i++) {
+            threads.emplace_back([&] {
+                for (ready++; ready != kThreads;) {
+                }
+                mbr_status status = mbr_manager_close_plugin(manager, plugin, nullptr);
+                closed += status == MBR_OK;
+                stale += status == MBR_STALE;
+            });
+        }
+        for (std::thread &thread : threads)
+            thread.join();
+        ASSERT_EQ(1, closed);
+        ASSERT_EQ(kThreads - 1, stale);
+    }
+    EXPECT_EQ(MBR_OK, mbr_manager_destroy(manager, &error)) << error.text;
+}
+
 TEST(Close, FromManyThreads_IsOneCloseOfTheInstance)
 {
     Plugin plugin;
