@@ -27,9 +27,10 @@ struct mbr_shared {
     mbr_fork_guard guard;
     uint32_t index;
     uint64_t member;
-    uint64_t leased_bytes; /* as stored */
-    uint32_t look_count;   /* since the last refusal */
-    mbr_shared_page page;  /* of the call that is being made */
+    uint64_t leased_bytes;    /* as stored */
+    uint32_t look_count;      /* since the last refusal */
+    mbr_shared_record stored; /* the own one, as it stands in the page */
+    mbr_shared_page page;     /* of the call that is being made */
 };
 
 /* ---- A change: begin, store, end */
@@ -48,6 +49,7 @@ static mbr_status begin(mbr_shared *shared, mbr_error *error)
     if (status != MBR_OK)
         return status;
     const mbr_shared_record *own = own_record(shared);
+    shared->stored = *own;
     if (own->member == shared->member && own->leased_bytes == shared->leased_bytes)
         return MBR_OK;
     mbr_shared_file_end(&shared->file);
@@ -57,12 +59,19 @@ static mbr_status begin(mbr_shared *shared, mbr_error *error)
         shared->index, shared->file.path);
 }
 
+/* A store that failed may have been made all the same (an error is told late): what stood there is
+ * stored once more, under the same lock, so that nobody has leased the difference meanwhile. */
 static mbr_status store_own(mbr_shared *shared, mbr_error *error)
 {
     mbr_status status =
         mbr_shared_file_store_record(&shared->file, &shared->page, shared->index, error);
-    if (status == MBR_OK)
+    if (status == MBR_OK) {
         shared->leased_bytes = own_record(shared)->leased_bytes;
+        shared->stored = *own_record(shared);
+    } else {
+        *own_record(shared) = shared->stored;
+        (void)mbr_shared_file_store_record(&shared->file, &shared->page, shared->index, NULL);
+    }
     return status;
 }
 
@@ -155,19 +164,26 @@ static mbr_status look_after_all(
 static mbr_status take_record(mbr_shared *shared, mbr_error *error)
 {
     uint32_t index = 0;
-    while (index < MBR_SHARED_MEMBER_LIMIT_COUNT &&
-        (shared->page.records[index].member != 0 ||
-            !mbr_shared_file_try_lock_life(&shared->file, index)))
-        index++;
-    if (index == MBR_SHARED_MEMBER_LIMIT_COUNT)
+    bool is_taken = false;
+    mbr_status status = MBR_OK;
+    for (; index < MBR_SHARED_MEMBER_LIMIT_COUNT; index++) {
+        if (shared->page.records[index].member == 0)
+            status = mbr_shared_file_try_lock_life(&shared->file, index, &is_taken, error);
+        if (is_taken || status != MBR_OK)
+            break;
+    }
+    if (status != MBR_OK)
+        return status;
+    if (!is_taken)
         return mbr_fail(error, MBR_OUT_OF_DESCRIPTORS,
             "the shared ledger has %d members, the most it can have; end one of %s",
             MBR_SHARED_MEMBER_LIMIT_COUNT, shared->file.path);
     uint64_t member = ++shared->page.head.last_member;
-    mbr_status status = mbr_shared_file_store_head(&shared->file, &shared->page, error);
+    status = mbr_shared_file_store_head(&shared->file, &shared->page, error);
     if (status != MBR_OK)
         return status;
     shared->index = index;
+    shared->stored = *own_record(shared);
     *own_record(shared) = (mbr_shared_record){.member = member, .pid = (uint32_t)getpid()};
     status = store_own(shared, error);
     shared->member = member;

@@ -179,7 +179,9 @@ static mbr_status make_page(
     if (made != MBR_OK)
         return made;
     int code = file->os.stat(file->os.context, file->descriptor, &status);
-    if (code >= 0 && status.st_size == 0 && status.st_nlink != 0) {
+    if (code < 0) {
+        made = fail_system(file, MBR_SYSTEM, code, "cannot be examined", error);
+    } else if (status.st_size == 0 && status.st_nlink != 0) {
         mbr_shared_page_init(page, limit_bytes);
         made = write_whole(file, page, sizeof(*page), 0, error);
         if (made != MBR_OK)
@@ -236,10 +238,15 @@ mbr_status mbr_shared_file_store_record(
 }
 
 /* ---- Lives */
-bool mbr_shared_file_try_lock_life(mbr_shared_file *file, uint32_t index)
+mbr_status mbr_shared_file_try_lock_life(
+    mbr_shared_file *file, uint32_t index, bool *is_taken, mbr_error *error)
 {
-    return file->os.lock(file->os.context, file->descriptor, MBR_SHARED_LOCK_TRY,
-               record_offset(index), 1) >= 0;
+    int code = file->os.lock(
+        file->os.context, file->descriptor, MBR_SHARED_LOCK_TRY, record_offset(index), 1);
+    *is_taken = code >= 0;
+    return code >= 0 || code == -EAGAIN
+        ? MBR_OK
+        : fail_system(file, MBR_SYSTEM, code, "the lock of a member's life cannot be taken", error);
 }
 
 void mbr_shared_file_unlock_life(mbr_shared_file *file, uint32_t index)

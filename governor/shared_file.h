@@ -37,8 +37,9 @@ mbr_status mbr_shared_file_store_head(
 mbr_status mbr_shared_file_store_record(
     mbr_shared_file *file, mbr_shared_page *page, uint32_t index, mbr_error *error);
 
-/* The lock that a member holds while it lives. */
-bool mbr_shared_file_try_lock_life(mbr_shared_file *file, uint32_t index);
+/* The lock that a member holds while it lives; *is_taken is false where another one has it. */
+mbr_status mbr_shared_file_try_lock_life(
+    mbr_shared_file *file, uint32_t index, bool *is_taken, mbr_error *error);
 void mbr_shared_file_unlock_life(mbr_shared_file *file, uint32_t index);
 /* Whether somebody else holds it; true where the system does not say. */
 bool mbr_shared_file_lives(mbr_shared_file *file, uint32_t index);
