@@ -1,0 +1,148 @@
+/* Scenarios of prefixes: sealed, shared, outlived. */
+#include "tests/faults/world.h"
+
+#define SHARED_BYTES (4 * PAGE)
+
+static void make_source(struct world *world, struct range *source)
+{
+    range_reserve(world, source, 64 * KIB, PAGE);
+    range_grow(world, source, SHARED_BYTES + PAGE);
+}
+
+static mbr_prefix_handle seal(struct world *world, const struct range *source, uint64_t bytes)
+{
+    mbr_piece piece = {source->handle, 0, bytes};
+    mbr_prefix_request request = {MBR_SIZED(mbr_prefix_request), .piece_count = 1,
+        .holder = world->prefix_holder, .pieces = &piece};
+    mbr_prefix_result result = {MBR_SIZED(mbr_prefix_result)};
+    STEP(world, mbr_prefix_create(world->manager, &request, &result, &world->error));
+    CHECK(world, result.shared_bytes == bytes);
+    return result.prefix;
+}
+
+/* A residual forbids the target: another one takes its place. */
+static void attach(
+    struct world *world, mbr_prefix_handle prefix, const struct range *source, struct range *target)
+{
+    range_reserve(world, target, 64 * KIB, PAGE);
+    for (;;) {
+        mbr_prefix_attach_request request = {MBR_SIZED(mbr_prefix_attach_request),
+            .target_count = 1, .prefix = prefix, .holder = world->holder,
+            .targets = &target->handle, .stream = world->streams[0]};
+        mbr_prefix_attach_result result = {MBR_SIZED(mbr_prefix_attach_result)};
+        step_begin(world, "mbr_prefix_attach");
+        while (step_again(
+                   world, mbr_prefix_attach(world->manager, &request, &result, &world->error)) &&
+            !world->step.was_residual)
+            ;
+        if (!world->step.was_residual)
+            break;
+        if (world->step.status == MBR_BUSY) /* the prefix itself is never named again */
+            return;
+        range_release(world, target, 0);
+        range_reserve(world, target, 64 * KIB, PAGE);
+    }
+    for (uint64_t offset = 0; offset < SHARED_BYTES; offset += PAGE)
+        CHECK(world,
+            source == NULL ||
+                *(const uint64_t *)(uintptr_t)(source->address + offset) ==
+                    *(const uint64_t *)(uintptr_t)(target->address + offset));
+}
+
+static void end_prefix(struct world *world, mbr_prefix_handle prefix)
+{
+    STEP(world, mbr_prefix_release(world->manager, prefix, &world->error));
+}
+
+static void seal_release(struct world *world)
+{
+    struct range source = {0};
+    make_source(world, &source);
+    end_prefix(world, seal(world, &source, SHARED_BYTES));
+    mbr_prefix_handle prefix = seal(world, &source, 2 * PAGE);
+    range_release(world, &source, 0);
+    end_prefix(world, prefix);
+}
+
+static void attach_detach(struct world *world)
+{
+    struct range source = {0}, target = {0};
+    make_source(world, &source);
+    mbr_prefix_handle prefix = seal(world, &source, SHARED_BYTES);
+    attach(world, prefix, &source, &target);
+    range_release(world, &target, 1);
+    world_drain(world);
+    range_release(world, &source, 0);
+    end_prefix(world, prefix);
+}
+
+/* The bill moves from one to the next. */
+static void last_user(struct world *world)
+{
+    struct range source = {0}, first = {0}, second = {0};
+    make_source(world, &source);
+    mbr_prefix_handle prefix = seal(world, &source, SHARED_BYTES);
+    attach(world, prefix, &source, &first);
+    attach(world, prefix, &source, &second);
+    range_release(world, &source, 1);
+    world_drain(world);
+    end_prefix(world, prefix);
+    range_release(world, &first, 0);
+    range_release(world, &second, 2);
+    world_drain(world);
+}
+
+/* A prefix of what is shared already; and the prefix alone keeps it for a while. */
+static void chain(struct world *world)
+{
+    struct range source = {0}, first = {0}, second = {0};
+    make_source(world, &source);
+    mbr_prefix_handle prefix = seal(world, &source, SHARED_BYTES);
+    attach(world, prefix, &source, &first);
+    mbr_prefix_handle longer = seal(world, &first, SHARED_BYTES);
+    range_release(world, &source, 0);
+    range_release(world, &first, 0);
+    end_prefix(world, prefix);
+    attach(world, longer, NULL, &second);
+    end_prefix(world, longer);
+    range_release(world, &second, 0);
+}
+
+/* The target goes on privately behind what it shares. */
+static void grows_on(struct world *world)
+{
+    struct range source = {0}, target = {0};
+    make_source(world, &source);
+    mbr_prefix_handle prefix = seal(world, &source, SHARED_BYTES);
+    attach(world, prefix, &source, &target);
+    for (bool done = false; !done;) {
+        mbr_piece piece = {target.handle, 0, SHARED_BYTES + 3 * PAGE};
+        mbr_range_grow_request request = {MBR_SIZED(mbr_range_grow_request),
+            .holder = world->holder, .pieces = &piece, .piece_count = 1};
+        mbr_range_grow_result result = {MBR_SIZED(mbr_range_grow_result)};
+        step_begin(world, "mbr_range_grow behind a prefix");
+        while (
+            step_again(world, mbr_range_grow(world->manager, &request, &result, &world->error)) &&
+            !world->step.was_residual)
+            ;
+        done = !world->step.was_residual;
+        if (!done) {
+            range_release(world, &target, 0);
+            attach(world, prefix, &source, &target);
+        }
+    }
+    target.block = block_write(world, target.address + SHARED_BYTES, 3 * PAGE);
+    range_release(world, &target, 0);
+    end_prefix(world, prefix);
+    range_release(world, &source, 0);
+}
+
+const struct scenario prefix_scenarios[] = {
+    {.name = "prefix_seal_release", .run = seal_release},
+    {.name = "prefix_attach_detach", .run = attach_detach},
+    {.name = "prefix_attach_nothing_kept", .run = attach_detach, .setup = {.keep_bytes = 1}},
+    {.name = "prefix_last_user", .run = last_user},
+    {.name = "prefix_chain", .run = chain},
+    {.name = "prefix_grows_on", .run = grows_on},
+    {0},
+};
