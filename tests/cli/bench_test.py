@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import unittest
@@ -10,7 +11,8 @@ PLUGIN = "./" + sys.argv.pop(2)
 PROGRAM = sys.argv.pop(1)
 
 IDS = (["H1", "H2a", "H2b", "H3"] + ["H4" + letter for letter in "abcdefghijklmnop"] +
-       ["H5a", "H5b", "H5c", "H5d", "H6", "H7a", "H7b", "H8a", "H8b", "H9", "H10a", "H10b", "L1"])
+       ["H5a", "H5b", "H5c", "H5d", "H6", "H7a", "H7b", "H8a", "H8b", "H9", "H10a", "H10b",
+        "D1", "D2", "D3", "D4", "L1"])
 DEVICE_IDS = ["P1a", "P1b", "P4a", "P4b", "P2a", "P2b", "P3", "P5a", "P5b", "P6", "P8a", "P8b", "P9a",
               "P9b", "P10", "P11", "P12", "P13a", "P13b", "P13c", "P14a", "P14b", "P17a", "P17b",
               "P17c"]
@@ -72,6 +74,8 @@ class Rows(unittest.TestCase):
         for row in self.rows:
             if row["unit"] in ("ns", "ms"):
                 self.assertEqual(row["value"], row["median"], row["id"])
+            elif row["unit"] == "ns p99":
+                self.assertEqual(row["value"], row["p99"], row["id"])
             elif row["unit"] == "ns more":
                 self.assertAlmostEqual(row["value"], row["median"] - row["against_median"],
                                        delta=0.01 + 1e-4 * row["median"])
@@ -98,6 +102,14 @@ class Rows(unittest.TestCase):
         self.assertEqual(calls["H5b"], 17)
         self.assertEqual(calls["H5c"], 33)
         self.assertEqual(calls["H6"], 48)
+
+    def test_frees_that_wait_are_counted(self):
+        notes = {row["id"]: row["note"] for row in self.rows if row["id"] in ("D1", "D2")}
+        for row, note in notes.items():
+            frees, signals, again = (int(number) for number in re.findall(r"\d+", note))
+            self.assertLessEqual(signals, frees / 64 + 20, (row, note))  # a drain closes an epoch, too
+            self.assertGreater(frees, 4096, (row, note))
+            self.assertEqual(again > 0, row == "D2", (row, note))
 
     def test_growth_inside_an_extent_makes_no_system_call(self):
         for row in self.rows:

@@ -58,14 +58,14 @@ static mbr_status open_budget(const mbr_bench_world_options *options, mbr_bench_
     return mbr_manager_create_holder(world->manager, &holder, &world->holder, error);
 }
 
-static mbr_status open_cpu_ep(mbr_bench_world *world)
+static mbr_status open_cpu_ep(const mbr_bench_world_options *options, mbr_bench_world *world)
 {
     mbr_status status = mbr_cpu_create(NULL, &world->cpu, &world->error);
     if (status != MBR_OK)
         return status;
     mbr_ep_request ep = {MBR_SIZED(mbr_ep_request), .name = "cpu",
         .order = mbr_cpu_order(world->cpu), .transfer = mbr_cpu_transfer(world->cpu),
-        .instance = mbr_cpu_instance(world->cpu)};
+        .instance = mbr_cpu_instance(world->cpu), .queue_entries = options->queue_entries};
     return mbr_ep_create(world->manager, &ep, &world->ep, &world->error);
 }
 
@@ -79,7 +79,7 @@ static mbr_status open_device_ep(mbr_bench_world *world)
 static mbr_status open_binding(const mbr_bench_world_options *options, mbr_bench_world *world)
 {
     mbr_error *error = &world->error;
-    mbr_status status = options->on_device ? open_device_ep(world) : open_cpu_ep(world);
+    mbr_status status = options->on_device ? open_device_ep(world) : open_cpu_ep(options, world);
     if (status != MBR_OK)
         return status;
     mbr_bind_request bind = {MBR_SIZED(mbr_bind_request), .mechanism = world->mechanism,

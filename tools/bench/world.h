@@ -31,6 +31,7 @@ typedef struct mbr_bench_world_options {
     uint64_t keep_bytes; /* of the cache */
     bool populate;       /* pages are there when memory is committed; else the plugin is opened with
                           * populate=0 */
+    uint32_t queue_entries; /* bound of the EP's release queue; 0: the default */
     bool on_device; /* memory of a device, whose mechanism orders its streams itself; else memory of
                      * the host, under a CPU EP */
 } mbr_bench_world_options;
