@@ -83,8 +83,7 @@ static void signal_line_locked(mbr_context *context, mbr_line *line) MBR_REQUIRE
     mbr_lock_take(&context->lock);
     land_locked(context, line);
     mbr_context_drop_line_locked(context, line);
-    if (mbr_context_is_lost(context))
-        return; /* meanwhile: the marks are gone */
+    /* Lost meanwhile: no mark is left for what follows. */
     line->failure = mbr_context_judge_value_locked(context, line, status, value);
     if (line->failure == MBR_OK)
         stamp_locked(context, line, value);

@@ -45,6 +45,7 @@ _FILES = {
             "lines",
             "pool",
             "queue",
+            "reactivate",
             "reap",
             "reaper",
             "signal",
