@@ -84,8 +84,9 @@ typedef struct mbr_allocation_figures {
 #define MBR_ALLOCATION_DEVICE_LOST 5
 #define MBR_ALLOCATION_RELEASED 6
 #define MBR_ALLOCATION_REACTIVATED 7 /* its memory is about to be another allocation's */
-#define MBR_ALLOCATION_CAPTURED 8    /* live, and made in a graph capture: freed, it waits for the
-                                      * graph's retirement, also with MBR_FREE_NOW */
+#define MBR_ALLOCATION_CAPTURED                                                                    \
+    8 /* live, and made in a graph capture: freed, it waits for the                                \
+       * graph's retirement, also with MBR_FREE_NOW */
 
 /* By handle, or by any address inside when the handle is 0. */
 MBR_API mbr_status mbr_alloc_read(mbr_manager *manager, mbr_allocation_handle allocation,
