@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 struct fault {
     char *function;
@@ -150,8 +151,20 @@ static void adopt(struct sim_site *site)
     sites = site;
 }
 
+/* A forked child may not even take the lock: a thread that is not there may hold it. */
+static bool is_stranger(const struct sim_site *site)
+{
+    int process = __atomic_load_n(&sim.process, __ATOMIC_RELAXED);
+    return (site->needs & (SIM_NEEDS_START | SIM_IS_START)) && process && process != getpid();
+}
+
 void sim_enter(struct sim_call *call, struct sim_site *site)
 {
+    *call = (struct sim_call){.site = site, .is_stranger = is_stranger(site)};
+    if (call->is_stranger) {
+        call->status = SIM_NOT_INITIALIZED;
+        return;
+    }
     pthread_mutex_lock(&sim_lock);
     adopt(site);
     uint64_t latency_ns = site->latency_ns + latency_of_all_ns;
@@ -160,7 +173,6 @@ void sim_enter(struct sim_call *call, struct sim_site *site)
         wait_ns(latency_ns);
         pthread_mutex_lock(&sim_lock);
     }
-    *call = (struct sim_call){.site = site};
     site->call_count++;
     sim.ledger.call_count++;
     lose_when_due();
@@ -178,6 +190,8 @@ void sim_enter(struct sim_call *call, struct sim_site *site)
 
 int sim_leave(struct sim_call *call)
 {
+    if (call->is_stranger)
+        return call->status;
     int status = call->planned && call->status == SIM_OK ? call->planned : call->status;
     if (journal)
         fprintf(journal, "%s %d\n", call->site->name, sim_front_code(status));

@@ -144,10 +144,10 @@ int sim_capture_end(uintptr_t name, struct sim_graph **graph)
     struct sim_capture *capture = stream->capture;
     if (!capture)
         return SIM_ILLEGAL_STATE;
-    if (capture->owner != sim_thread_id() && capture->mode != SIM_CAPTURE_RELAXED)
-        return SIM_CAPTURE_WRONG_THREAD;
+    bool is_stranger = capture->owner != sim_thread_id() && capture->mode != SIM_CAPTURE_RELAXED;
     bool is_joined = leave_streams(capture);
-    status = capture->is_broken     ? SIM_CAPTURE_INVALIDATED
+    status = is_stranger            ? SIM_CAPTURE_WRONG_THREAD
+        : capture->is_broken        ? SIM_CAPTURE_INVALIDATED
         : stream != capture->origin ? SIM_CAPTURE_UNJOINED
         : is_joined                 ? SIM_OK
                                     : SIM_CAPTURE_UNJOINED;

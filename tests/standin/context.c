@@ -34,6 +34,7 @@ int sim_start(uint32_t flags)
         device->context.device = i;
     }
     sim_catch_faults();
+    __atomic_store_n(&sim.process, getpid(), __ATOMIC_RELAXED);
     sim.is_started = true;
     return SIM_OK;
 }
@@ -91,7 +92,7 @@ int sim_push(struct sim_context *context)
 {
     uint32_t *count = own_stack();
     if (!is_context(context))
-        return SIM_INVALID_CONTEXT;
+        return context ? SIM_INVALID_CONTEXT : SIM_INVALID_VALUE;
     if (*count == STACK_MAX_COUNT)
         sim_misuse("%u contexts are pushed on one thread", *count);
     stack[(*count)++] = context;
@@ -114,6 +115,8 @@ int sim_retain(struct sim_context **context, int ordinal)
     struct sim_device *device = sim_device(ordinal);
     if (!device)
         return SIM_INVALID_DEVICE;
+    if (device->lost != SIM_OK)
+        return device->lost;
     device->context.is_active = true;
     device->context.retain_count++;
     sim.ledger.retain_count++;
@@ -170,5 +173,6 @@ void sim_contexts_finish(void)
     }
     memset(sim.devices, 0, sizeof sim.devices);
     sim.is_started = false;
+    __atomic_store_n(&sim.process, 0, __ATOMIC_RELAXED);
     life++;
 }

@@ -2,6 +2,8 @@
  */
 #include "tests/standin/contract.h"
 
+#include <unistd.h>
+
 static void none_at_first(void)
 {
     mbr_cuda_context context = (mbr_cuda_context)1;
@@ -196,6 +198,36 @@ static void current_after_release(void)
     say_if(current == world.context, "same", "another");
 }
 
+/* What a forked child gets of all this. Its answers come by a pipe; an alarm ends it if it hangs.
+ */
+static void forked_child(void)
+{
+    struct mbr_cuda_properties properties = properties_of(0);
+    mbr_cuda_result codes[4] = {0};
+    mbr_cuda_context context;
+    mbr_cuda_address at;
+    size_t bytes;
+    int ends[2];
+    if (pipe(ends) != 0)
+        return;
+    if (fork() == 0) {
+        alarm(10);
+        codes[0] = cu.init(0);
+        codes[1] = cu.context_current(&context);
+        codes[2] = cu.granularity(&bytes, &properties, MBR_CUDA_GRANULARITY_MINIMUM);
+        codes[3] = cu.address_reserve(&at, world.granule_bytes, 0, 0, 0);
+        _exit(write(ends[1], codes, sizeof codes) != sizeof codes);
+    }
+    close(ends[1]);
+    if (read(ends[0], codes, sizeof codes) != sizeof codes)
+        say("no answer");
+    else
+        for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+            see(codes[i]);
+    close(ends[0]);
+    see(cu.context_synchronize());
+}
+
 const struct row contract_context_rows[] = {
     {"context.none nothing-is-current-at-first", none_at_first,
         "OK, none, OK, inactive, INVALID_CONTEXT, INVALID_CONTEXT, OK", ROW_BARE},
@@ -206,7 +238,7 @@ const struct row contract_context_rows[] = {
     {"context.set set-get-device-and-none", set_and_get,
         "OK, OK, same, OK, device 0, OK, INVALID_CONTEXT", ROW_SHARED},
     {"context.stack push-pop-down-to-nothing", push_and_pop,
-        "OK, OK, same, OK, still current, OK, OK, none, INVALID_CONTEXT, INVALID_CONTEXT",
+        "OK, OK, same, OK, still current, OK, OK, none, INVALID_CONTEXT, INVALID_VALUE",
         ROW_SHARED},
     {"context.thread current-is-each-threads-own", of_another_thread, "none, same here",
         ROW_SHARED},
@@ -223,5 +255,7 @@ const struct row contract_context_rows[] = {
     {"D31.reset primary-reset-and-retained", reset, "OK, inactive, OK, same, OK, OK", ROW_ALONE},
     {"context.gone current-primary-released-to-zero", current_after_release,
         "CONTEXT_IS_DESTROYED, CONTEXT_IS_DESTROYED, OK, same", ROW_ALONE},
+    {"context.fork calls-of-a-forked-child", forked_child,
+        "NOT_INITIALIZED, NOT_INITIALIZED, NOT_INITIALIZED, NOT_INITIALIZED, OK", ROW_ALONE},
     {0},
 };

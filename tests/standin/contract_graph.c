@@ -166,8 +166,8 @@ static void begin_wrong(void)
     see(cu.capture_begin(world.stream, 7));
 }
 
-/* What is refused at submission is refused in a capture, too. */
-static void refused_in_capture(void)
+/* What is refused at submission is not looked at in a capture. */
+static void unmapped_in_capture(void)
 {
     struct place place = take(1);
     mbr_cuda_graph graph = NULL;
@@ -179,6 +179,37 @@ static void refused_in_capture(void)
         NEED(cu.graph_destroy(graph));
     NEED(cu.handle_release(place.handle));
     NEED(cu.address_free(place.at, world.granule_bytes));
+}
+
+static void unmapped_fill_launched(void)
+{
+    struct place place = take(1);
+    mbr_cuda_graph graph = NULL;
+    mbr_cuda_graph_exec exec = NULL;
+    NEED(cu.unmap(place.at, world.granule_bytes));
+    begin(world.stream);
+    see(cu.fill_async(place.at, 0, 4, world.stream));
+    see(cu.capture_end(world.stream, &graph));
+    if (see(cu.graph_instantiate(&exec, graph, 0)) != MBR_CUDA_SUCCESS)
+        return;
+    see(cu.graph_launch(exec, world.stream));
+    see(cu.stream_synchronize(world.stream));
+}
+
+static void unmapped_copy_launched(void)
+{
+    struct place place = take(1);
+    struct place other = take(1);
+    mbr_cuda_graph graph = NULL;
+    mbr_cuda_graph_exec exec = NULL;
+    NEED(cu.unmap(place.at, world.granule_bytes));
+    begin(world.stream);
+    see(cu.copy_on_device_async(other.at, place.at, 4, world.stream));
+    see(cu.capture_end(world.stream, &graph));
+    if (!graph || see(cu.graph_instantiate(&exec, graph, 0)) != MBR_CUDA_SUCCESS)
+        return;
+    see(cu.graph_launch(exec, world.stream));
+    see(cu.stream_synchronize(world.stream));
 }
 
 /* Another stream that joins by an event, and comes back. */
@@ -317,8 +348,12 @@ const struct row contract_graph_rows[] = {
     {"graph.end capture-ended-without-begin", end_without_begin, "ILLEGAL_STATE", ROW_SHARED},
     {"graph.begin capture-of-the-legacy-stream-or-no-mode", begin_wrong,
         "STREAM_CAPTURE_UNSUPPORTED, STREAM_CAPTURE_UNSUPPORTED, INVALID_VALUE", ROW_SHARED},
-    {"graph.refused fill-of-unmapped-memory-in-a-capture", refused_in_capture, "INVALID_VALUE, OK",
+    {"graph.refused fill-of-unmapped-memory-in-a-capture", unmapped_in_capture, "OK, OK",
         ROW_SHARED},
+    {"graph.refused.fill fill-of-unmapped-memory-captured-and-launched", unmapped_fill_launched,
+        "OK, OK, OK, OK, ILLEGAL_ADDRESS", ROW_ALONE},
+    {"graph.refused.copy copy-of-unmapped-memory-captured-and-launched", unmapped_copy_launched,
+        "OK, OK, OK, OK, ILLEGAL_ADDRESS", ROW_ALONE},
     {"graph.fork another-stream-joins-and-comes-back", fork_and_join,
         "OK, OK, joins, OK, OK, OK, OK, OK, same", ROW_SHARED},
     {"graph.unjoined another-stream-joins-and-stays", fork_unjoined, "STREAM_CAPTURE_UNJOINED, OK",
@@ -326,7 +361,7 @@ const struct row contract_graph_rows[] = {
     {"graph.outside waits-for-an-event-from-outside", waits_for_the_outside,
         "STREAM_CAPTURE_ISOLATION, STREAM_CAPTURE_INVALIDATED", ROW_SHARED},
     {"graph.thread capture-ended-by-another-thread", end_elsewhere,
-        "STREAM_CAPTURE_WRONG_THREAD, OK", ROW_SHARED},
+        "STREAM_CAPTURE_WRONG_THREAD, ILLEGAL_STATE", ROW_SHARED},
     {"graph.host host-function-captured-and-launched-twice", host_function, "OK, OK, twice",
         ROW_SHARED},
     {"graph.exec ready-graph-destroyed-in-flight", exec_destroyed_in_flight, "OK, OK, OK, same",

@@ -246,6 +246,15 @@ static void properties(void)
     see(cu.handle_properties(&told, 0));
 }
 
+/* Of a handle after its end, which is not looked for. */
+static void properties_released(void)
+{
+    struct mbr_cuda_properties told = {0};
+    mbr_cuda_handle handle = create(1);
+    NEED(cu.handle_release(handle));
+    see(cu.handle_properties(&told, handle));
+}
+
 static void retain_by_address(void)
 {
     struct place place = take(1);
@@ -271,7 +280,7 @@ static void export_unrequested(void)
 const struct row contract_handle_rows[] = {
     {"D4 granularity", granularity, "OK, OK, power of two, divides", ROW_SHARED},
     {"D4.wrong granularity-of-wrong-properties", granularity_wrong,
-        "INVALID_VALUE, INVALID_VALUE, INVALID_VALUE, INVALID_VALUE, INVALID_DEVICE", ROW_SHARED},
+        "INVALID_VALUE, INVALID_VALUE, OK, OK, OK", ROW_SHARED},
     {"D5 create-empty-or-no-multiple", create_sizes, "INVALID_VALUE, INVALID_VALUE, INVALID_VALUE",
         ROW_SHARED},
     {"D5.wrong create-with-flags-type-location-device", create_wrong,
@@ -302,6 +311,7 @@ const struct row contract_handle_rows[] = {
         ROW_SHARED},
     {"handle.properties properties-told-by-a-handle", properties, "OK, as made, INVALID_VALUE",
         ROW_SHARED},
+    {"handle.released properties-of-a-released-handle", properties_released, "OK", ROW_MISUSE},
     {"handle.retain retain-by-address-then-unmapped", retain_by_address,
         "OK, same, OK, INVALID_VALUE, OK, INVALID_VALUE", ROW_SHARED},
     {"handle.export export-that-was-not-requested", export_unrequested, "INVALID_VALUE",

@@ -172,6 +172,14 @@ static void sticky_retained_again(void)
     see(cu.event_create(&event, 0));
 }
 
+static void sticky_retained_more(void)
+{
+    mbr_cuda_context context = NULL;
+    lose();
+    see(cu.primary_retain(&context, 0));
+    say_if(context == world.context, "same", "another");
+}
+
 /* Work behind the failure never runs, in any stream. */
 static void work_behind(void)
 {
@@ -260,7 +268,9 @@ const struct row contract_lost_rows[] = {
     {"D26 lost-then-virtual-memory", sticky_memory, LOST ", OK, OK, OK, OK, OK, OK, OK, OK, OK, OK",
         ROW_ALONE},
     {"D26.retained lost-then-primary-released-and-retained", sticky_retained_again,
-        LOST ", OK, OK, OK, " LOST, ROW_ALONE},
+        LOST ", OK, " LOST ", OK, INVALID_CONTEXT", ROW_ALONE},
+    {"D26.more lost-then-primary-retained-once-more", sticky_retained_more,
+        LOST ", " LOST ", another", ROW_ALONE},
     {"lost.behind work-behind-the-failure-does-not-run", work_behind, "OK, OK, " LOST ", not run",
         ROW_ALONE},
     {"D16.store kernel-stores-to-read-only", store_read_only, "OK, " LOST ", " LOST, ROW_ALONE},

@@ -155,6 +155,7 @@ EXPORT void standin_assert_clean(void)
         {"retained primary contexts", left.retain_count},
         {"pieces of work that did not run", left.pending_count},
         {"unmaps that met a hole", left.lenient_unmap_count},
+        {"settings of access that met a hole", left.lenient_access_count},
     };
     bool is_clean = true;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

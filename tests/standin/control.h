@@ -109,11 +109,12 @@ struct standin_ledger {
     uint64_t event_count;
     uint64_t graph_count; /* graphs, and those made ready */
     uint64_t module_count;
-    uint64_t retain_count;        /* of primary contexts */
-    uint64_t pending_count;       /* pieces of work that have not run */
-    uint64_t lenient_unmap_count; /* unmaps that met a hole (D22): the driver forgives it, no test
-                                     should */
-    uint64_t call_count;          /* of every function, ever */
+    uint64_t retain_count;         /* of primary contexts */
+    uint64_t pending_count;        /* pieces of work that have not run */
+    uint64_t lenient_unmap_count;  /* unmaps that met a hole (D22): the driver forgives it, no test
+                                      should */
+    uint64_t lenient_access_count; /* the same of access that is set over a hole (D15) */
+    uint64_t call_count;           /* of every function, ever */
 };
 
 void standin_read_ledger(struct standin_ledger *ledger);

@@ -240,7 +240,9 @@ TEST_F(Control, AHiddenFunction_IsFoundByNobody)
     ASSERT_TRUE(standin_hide("cuMemHostGetFlags"));
     EXPECT_EQ(dlsym(RTLD_DEFAULT, "cuMemHostGetFlags"), nullptr);
     EXPECT_EQ(cuGetProcAddress_v2("cuMemHostGetFlags", &function, 12000, 0, &found),
-        code(MBR_CUDA_NOT_FOUND));
+        code(MBR_CUDA_SUCCESS));
+    EXPECT_EQ(found, code(STANDIN_SYMBOL_NOT_FOUND));
+    EXPECT_EQ(function, nullptr);
     EXPECT_FALSE(standin_hide("cuMemNoSuchThing"));
     EXPECT_NE(dlsym(RTLD_DEFAULT, "cuMemHostAlloc"), nullptr);
 }

@@ -11,7 +11,7 @@
 
 mbr_cuda_result cuInit(unsigned flags)
 {
-    return CUDA_CALL(cuInit, SIM_NEEDS_NOTHING, sim_start(flags));
+    return CUDA_CALL(cuInit, SIM_IS_START, sim_start(flags));
 }
 
 static int version(int *told)

@@ -18,15 +18,14 @@ static int check_properties(const struct mbr_cuda_properties *properties)
     return sim_device(properties->location.id) ? SIM_OK : SIM_INVALID_DEVICE;
 }
 
+/* Of whatever is asked: the driver does not look whether it could be made. */
 static int granularity(size_t *bytes, const struct mbr_cuda_properties *properties, uint32_t which)
 {
-    int status = check_properties(properties);
-    if (!bytes || which > MBR_CUDA_GRANULARITY_RECOMMENDED)
+    if (!bytes || !properties || which > MBR_CUDA_GRANULARITY_RECOMMENDED)
         return SIM_INVALID_VALUE;
-    if (status == SIM_OK)
-        *bytes = which == MBR_CUDA_GRANULARITY_MINIMUM ? sim.options.granule_min_bytes
-                                                       : sim.options.granule_recommended_bytes;
-    return status;
+    *bytes = which == MBR_CUDA_GRANULARITY_MINIMUM ? sim.options.granule_min_bytes
+                                                   : sim.options.granule_recommended_bytes;
+    return SIM_OK;
 }
 
 mbr_cuda_result cuMemGetAllocationGranularity(

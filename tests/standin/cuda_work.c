@@ -116,7 +116,7 @@ mbr_cuda_result cuEventElapsedTime(float *milliseconds, mbr_cuda_event start, mb
 
 /* ---- Copies ---- */
 
-#define WAITED (SIM_NEEDS_LIVE_CONTEXT | SIM_IS_UNSAFE)
+#define WAITED SIM_NEEDS_LIVE_CONTEXT
 
 mbr_cuda_result cuMemcpy(mbr_cuda_address to, mbr_cuda_address from, size_t bytes)
 {

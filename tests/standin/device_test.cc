@@ -62,7 +62,7 @@ TEST_F(Devices, AListWithOneThatDoesNotExist_ChangesNothing)
         {{MBR_CUDA_LOCATION_DEVICE, 1}, MBR_CUDA_ACCESS_READ_WRITE},
         {{MBR_CUDA_LOCATION_DEVICE, 2}, MBR_CUDA_ACCESS_READ_WRITE},
     };
-    EXPECT_EQ(cuMemSetAccess(place.at, Granule, list, 2), code(MBR_CUDA_INVALID_DEVICE));
+    EXPECT_EQ(cuMemSetAccess(place.at, Granule, list, 2), code(MBR_CUDA_INVALID_VALUE));
     EXPECT_EQ(peek(place.at, 1), 0xDEADU);
     OK(cuMemSetAccess(place.at, Granule, list, 1));
     EXPECT_EQ(peek(place.at, 1), 0xA5A5A5A5U);

@@ -302,6 +302,8 @@ int sim_handle_retain(uint64_t id)
 int sim_handle_device(uint64_t id, int *device, bool *is_exportable)
 {
     const struct sim_handle *handle = sim_handle_find(id);
+    if (!handle && id != 0 && id <= handle_last_id)
+        sim_misuse("handle %llu is asked about after it was released", (unsigned long long)id);
     if (!handle || handle->reference_count == 0)
         return SIM_INVALID_VALUE;
     *device = (int)handle->device;
@@ -419,8 +421,8 @@ int sim_unmap(uint64_t address, uint64_t bytes)
 {
     uint64_t covered_bytes;
     const struct span *reservation = sim_span_at(&sim_reservations, address);
-    if (bytes == 0 || !is_aligned(address) || !is_aligned(bytes) || !reservation ||
-        reservation->kind != SPAN_VIRTUAL || !covers_whole(address, bytes, &covered_bytes))
+    if (bytes == 0 || !reservation || reservation->kind != SPAN_VIRTUAL ||
+        !covers_whole(address, bytes, &covered_bytes))
         return SIM_INVALID_VALUE;
     sim.ledger.lenient_unmap_count += covered_bytes != bytes;
     size_t index = sim_span_index(&sim_mappings, address);
@@ -432,15 +434,24 @@ int sim_unmap(uint64_t address, uint64_t bytes)
     return SIM_OK;
 }
 
+/* A range of access begins and ends at mappings; a hole inside is passed over. */
+static bool has_ends(uint64_t address, uint64_t bytes)
+{
+    const struct span *first = sim_span_at(&sim_mappings, address);
+    const struct span *last = sim_span_at(&sim_mappings, address + bytes - 1);
+    return first && last && first->address == address &&
+        last->address + last->bytes == address + bytes;
+}
+
 /* D15: all or nothing. */
 int sim_set_access(
     uint64_t address, uint64_t bytes, int device, enum sim_access access, bool is_dry)
 {
     uint64_t covered_bytes;
-    if (!sim_device(device))
-        return SIM_INVALID_DEVICE;
-    if (bytes == 0 || !covers_whole(address, bytes, &covered_bytes) || covered_bytes != bytes)
+    if (!sim_device(device) || bytes == 0 || !has_ends(address, bytes) ||
+        !covers_whole(address, bytes, &covered_bytes))
         return SIM_INVALID_VALUE;
+    sim.ledger.lenient_access_count += is_dry && covered_bytes != bytes;
     size_t index = sim_span_index(&sim_mappings, address);
     for (; !is_dry && index < sim_mappings.count; index++) {
         if (sim_mappings.items[index].address >= address + bytes)
@@ -498,12 +509,21 @@ int sim_viewer(uint32_t device, uint64_t address, uint64_t bytes, enum sim_acces
     return owner != device && sim_may(owner, address, bytes, access) ? (int)owner : -1;
 }
 
+/* Nobody knows of a mapping before somebody may use it. */
+static bool is_granted(const struct span *mapping)
+{
+    for (uint32_t device = 0; device < sim.options.device_count; device++)
+        if (mapping->is_shown[device])
+            return true;
+    return false;
+}
+
 int sim_piece(uint64_t address, uint64_t *start, uint64_t *bytes, uint32_t *device)
 {
     const struct span *mapping = sim_span_at(&sim_mappings, address);
     uint64_t limit = mapping && mapping->limit_bytes ? mapping->limit_bytes : UINT64_MAX;
-    if (!mapping || address - mapping->address >= limit)
-        return SIM_INVALID_VALUE;
+    if (!mapping || address - mapping->address >= limit || !is_granted(mapping))
+        return SIM_NOT_FOUND;
     *start = mapping->address;
     *bytes = mapping->limit_bytes ? mapping->limit_bytes : mapping->bytes;
     *device = mapping->handle->device;

@@ -58,7 +58,8 @@ enum sim_need {
     SIM_NEEDS_CONTEXT = 2, /* D2: one is current */
     SIM_TELLS_LOSS = 4,    /* D25: answers what the current context was lost by */
     SIM_IS_UNSAFE = 8,     /* C1: ends captures */
-    SIM_IS_VIRTUAL = 16,   /* D26: goes on after a loss, unless the device is gone as a whole */
+    SIM_IS_START = 64,
+    SIM_IS_VIRTUAL = 16, /* D26: goes on after a loss, unless the device is gone as a whole */
     SIM_NEEDS_LIVE_CONTEXT = 32 | SIM_NEEDS_CONTEXT | SIM_NEEDS_START | SIM_TELLS_LOSS,
 };
 
@@ -74,8 +75,9 @@ struct sim_site { /* one a function of the front end */
 struct sim_call {
     struct sim_site *site;
     int status;
-    bool is_open; /* the function itself is to be run */
-    int planned;  /* what it answers after its effect, or SIM_OK */
+    bool is_open;     /* the function itself is to be run */
+    bool is_stranger; /* of a forked process, which has nothing of the parent */
+    int planned;      /* what it answers after its effect, or SIM_OK */
 };
 
 /* The front end's own code for an answer: each defines it. */
@@ -122,6 +124,7 @@ struct sim_device {
 struct sim_state {
     struct standin_options options;
     bool is_started;
+    int process;   /* that started, or 0; read without the lock */
     uint64_t base; /* of the range of addresses; 0 before the first need of it */
     struct sim_device devices[STANDIN_DEVICE_MAX_COUNT];
     struct standin_ledger ledger;

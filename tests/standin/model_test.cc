@@ -237,13 +237,14 @@ void Model::set_access()
         first -= cells[first].index;
         count = handles[cells[first].handle].granules;
     }
-    bool is_legal =
-        count && is_range(first, count) && is_whole(first, count) && mapped(first, count) == count;
+    bool is_legal = count && is_range(first, count) && is_whole(first, count) &&
+        cells[first].mapping && cells[first + count - 1].mapping;
     ASSERT_EQ(grant(address(first), access, 0, count * Granule),
         code(is_legal ? MBR_CUDA_SUCCESS : MBR_CUDA_INVALID_VALUE));
     effects["access"] += is_legal;
     for (size_t i = first; is_legal && i < first + count; i++)
-        cells[i].access = access;
+        if (cells[i].mapping)
+            cells[i].access = access;
 }
 
 void Model::write()

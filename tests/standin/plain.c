@@ -166,8 +166,10 @@ static void drop(struct sim_host_block *block)
 
 int sim_host_allocate(void **address, uint64_t bytes, uint32_t flags, enum sim_host_kind kind)
 {
-    if (bytes == 0)
-        return SIM_INVALID_VALUE;
+    if (bytes == 0) {
+        *address = NULL;
+        return kind == SIM_PINNED ? SIM_OK : SIM_INVALID_VALUE;
+    }
     void *start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (start == MAP_FAILED)
         return SIM_OUT_OF_MEMORY;

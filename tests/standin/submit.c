@@ -14,6 +14,8 @@ static int check(const struct sim_stream *stream, uint64_t address, uint64_t byt
         return address < 65536 ? SIM_INVALID_VALUE : SIM_OK;
     }
     int found = sim_viewer(stream->context->device, address, bytes, access);
+    if (found < 0 && stream->capture) /* nothing is looked at before the graph runs */
+        found = (int)stream->context->device;
     if (found < 0)
         return SIM_INVALID_VALUE;
     *viewer = (uint32_t)found;
