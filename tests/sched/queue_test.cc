@@ -76,7 +76,7 @@ TEST(Sched_Queue, DeferAgainstReap_EachIsSettledOnceAndNoneEarly)
 
 TEST(Sched_Queue, DeferAgainstReapInEveryScheduleWithTwoPreemptions_EachIsSettledOnce)
 {
-    ExpectHoldsInAll(ExploreAll(Make<DeferAgainstReap>(), 2), 464);
+    ExpectHoldsInAll(ExploreAll(Make<DeferAgainstReap>(), 2), 400);
 }
 
 TEST(Sched_Queue, DeferAgainstReapUnderAnOpenLock_IsCaught)
@@ -177,7 +177,7 @@ TEST(Sched_Drain, AgainstDefer_WhatWasQueuedBeforeIsSettledAfter)
 
 TEST(Sched_Drain, AgainstDeferInEveryScheduleWithOnePreemption_WhatWasQueuedBeforeIsSettledAfter)
 {
-    ExpectHoldsInAll(ExploreAll(Make<DrainAgainstDefer>(), 1), 915);
+    ExpectHoldsInAll(ExploreAll(Make<DrainAgainstDefer>(), 1), 800);
 }
 
 // Deadlines pass while somebody else is settling.

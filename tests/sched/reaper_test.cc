@@ -64,7 +64,7 @@ TEST(Sched_Reaper, AsleepAgainstTheFirstEntry_NoWakeUpIsLost)
 
 TEST(Sched_Reaper, AsleepAgainstTheFirstEntryInEveryScheduleWithTwoPreemptions_NoWakeUpIsLost)
 {
-    ExpectHoldsInAll(ExploreAll(Make<FirstEntry>(), 2), 8767);
+    ExpectHoldsInAll(ExploreAll(Make<FirstEntry>(), 2), 7000);
 }
 
 TEST(Sched_Reaper, AsleepAgainstTheFirstEntryWithLostSignals_IsCaught)
@@ -164,7 +164,7 @@ TEST(Sched_Reaper, AgainstDestroy_EndsBeforeTheContextGoes)
 
 TEST(Sched_Reaper, AgainstDestroyInEveryScheduleWithTwoPreemptions_EndsBeforeTheContextGoes)
 {
-    ExpectHoldsInAll(ExploreAll(Make<DestroyAgainstReaper>(), 2), 500);
+    ExpectHoldsInAll(ExploreAll(Make<DestroyAgainstReaper>(), 2), 400);
 }
 
 } // namespace

@@ -14,7 +14,7 @@ namespace
 {
 
 constexpr char kSpecimen[] = "tests/unit/loader/specimen_good.so";
-constexpr int kThreads = 4, kRounds = 100;
+constexpr int kThreads = 4, kRounds = 50;
 
 struct Plugin {
     Plugin()
