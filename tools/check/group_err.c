@@ -205,12 +205,13 @@ static void run_sizes(mbr_trial *trial)
     }
     for (uint32_t bit = 50; bit < 64; bit++) {
         mbr_alc unseen;
-        mbr_status status = mbr_alc_ask(
-            trial, &trial->subject, ask(trial, UINT64_C(1) << bit, UINT64_MAX), &unseen);
-        MBR_NEED(trial, status != MBR_OK, "2^%u bytes were granted", bit);
+        uint64_t bytes = (UINT64_C(1) << bit) + 4096; /* its low half is a size, too */
+        mbr_status status =
+            mbr_alc_ask(trial, &trial->subject, ask(trial, bytes, UINT64_MAX), &unseen);
+        MBR_NEED(trial, status != MBR_OK, "%lu bytes were granted", bytes);
         MBR_EXPECT(trial, status == MBR_OVERFLOW || MBR_STATUS_CLASS(status) == MBR_CLASS_EXHAUSTED,
-            "a size that no fact calls too large is MBR_OVERFLOW or more than there is", "2^%u: %s",
-            bit, mbr_status_name(status));
+            "a size that no fact calls too large is MBR_OVERFLOW or more than there is",
+            "%lu bytes: %s", bytes, mbr_status_name(status));
     }
 }
 
