@@ -141,12 +141,14 @@ mbr_backing *mbr_range_backing(const mbr_range *range);
 /* True if [0, end) is committed: one load and one comparison (H7). Any thread. */
 bool mbr_range_is_committed_to(const mbr_range *range, uint64_t end_bytes);
 void mbr_range_figures_read(mbr_range *range, mbr_range_figures *figures);
-/* A pinned range is neither decommitted nor ended: MBR_BUSY, with the number of pins. Any number of
- * pins. MBR_STALE: it has ended. MBR_INVALID_ARGUMENT: it is not pinned. */
-mbr_status mbr_range_pin_down(mbr_range *range, mbr_error *error);
-mbr_status mbr_range_let_up(mbr_range *range, mbr_error *error);
-/* Views are counted in debug builds: `by` is 1 or -1. */
-uint64_t mbr_range_view_epoch(mbr_range *range, int32_t by);
+/* `handle` is the client's, checked against the range's, as of a part (MBR_STALE).
+ * A pinned range is neither decommitted nor ended: MBR_BUSY, with the number of pins. Any number of
+ * pins. MBR_INVALID_ARGUMENT: it is not pinned. */
+mbr_status mbr_range_pin_down(mbr_range *range, uint64_t handle, mbr_error *error);
+mbr_status mbr_range_let_up(mbr_range *range, uint64_t handle, mbr_error *error);
+/* The present remap epoch. Views are counted in debug builds, by 1, 0 or -1. */
+mbr_status mbr_range_look(
+    mbr_range *range, uint64_t handle, int32_t by, uint64_t *epoch, mbr_error *error);
 
 typedef struct mbr_range_part {
     mbr_range *range;

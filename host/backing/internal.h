@@ -267,17 +267,20 @@ void mbr_range_make_spare(mbr_range *range);
  * to its other users, else is recycled. False: the slot is stuck. */
 bool mbr_range_unmap_slot(mbr_range *range, uint64_t index);
 
+/* Without the lock, by the editor: the unmap alone, or what stands for it where the device is gone.
+ */
+mbr_status mbr_slot_unmap_if_there(const mbr_range *range, uint64_t index, mbr_answer *answer);
+/* Under the lock: the slot's mapping stays, and what it maps is quarantined. */
+void mbr_slot_strand(mbr_range *range, uint64_t index, bool may_retry);
+
+/* ---- hold.c
+ * ---------------------------------------------------------------------------------------- */
 /* Without the lock: captures that are open now own it, too. */
 void mbr_range_note_graphs(mbr_range *range, uint64_t stream_id);
 /* Whether a release that says now has to wait for a capture or a graph all the same. */
 bool mbr_range_must_wait(mbr_range *range);
 /* MBR_BUSY while it is pinned. */
 mbr_status mbr_range_check_pins_locked(const mbr_range *range, mbr_error *error);
-/* Without the lock, by the editor: the unmap alone, or what stands for it where the device is gone.
- */
-mbr_status mbr_slot_unmap_if_there(const mbr_range *range, uint64_t index, mbr_answer *answer);
-/* Under the lock: the slot's mapping stays, and what it maps is quarantined. */
-void mbr_slot_strand(mbr_range *range, uint64_t index, bool may_retry);
 
 /* ---- quarantine.c
  * ---------------------------------------------------------------------------------------- */

@@ -200,7 +200,9 @@ static mbr_status make_binding(mbr_manager *manager, const mbr_bind_request *req
     status = refer_parts(manager, &parts, error);
     if (status != MBR_OK)
         goto free_record;
-    status = take_backing(manager, &parts, request->cache_keep_bytes, &record->backing, error);
+    status = mbr_context_join_gate(parts.ep->context, mbr_port_gate(parts.mechanism->port), error);
+    if (status == MBR_OK)
+        status = take_backing(manager, &parts, request->cache_keep_bytes, &record->backing, error);
     if (status != MBR_OK)
         goto unrefer;
     record->user.context = parts.ep->context;
@@ -373,9 +375,14 @@ static mbr_status end_older(mbr_manager *manager, mbr_binding_record *record, mb
             status = check_unused(manager, older, error);
         if (status != MBR_OK)
             return status;
+        mbr_gate *gate; /* it may have been bound to another device */
+        status = mbr_enter_gate(older->backing->mechanism, &gate, error);
+        if (status != MBR_OK)
+            return status;
         record->older = NULL;
         unlist(manager, older);
         status = end_binding(manager, older, error);
+        mbr_gate_leave(gate);
         if (status == MBR_IN_USE) {
             record->older = older;
             list(manager, older);
@@ -397,16 +404,12 @@ static mbr_binding_record *begin_close(
     return record;
 }
 
-mbr_status mbr_manager_unbind(mbr_manager *manager, mbr_binding_handle binding, mbr_error *error)
+/* The record is marked as closing, and no capture begins on its device meanwhile. */
+static mbr_status unbind(
+    mbr_manager *manager, mbr_binding_handle binding, mbr_binding_record *record, mbr_error *error)
 {
-    mbr_status status = mbr_refuse_in_callback(error);
-    if (status != MBR_OK)
-        return status;
-    mbr_binding_record *record = begin_close(manager, binding, &status, error);
-    if (record == NULL)
-        return status;
     mbr_manager_fold(manager);
-    status = end_older(manager, record, error);
+    mbr_status status = end_older(manager, record, error);
     if (status == MBR_OK)
         status = check_unused(manager, record, error);
     if (status == MBR_OK)
@@ -416,4 +419,23 @@ mbr_status mbr_manager_unbind(mbr_manager *manager, mbr_binding_handle binding, 
         return status;
     unlist(manager, record);
     return end_binding(manager, record, error);
+}
+
+mbr_status mbr_manager_unbind(mbr_manager *manager, mbr_binding_handle binding, mbr_error *error)
+{
+    mbr_status status = mbr_refuse_in_callback(error);
+    if (status != MBR_OK)
+        return status;
+    mbr_binding_record *record = begin_close(manager, binding, &status, error);
+    if (record == NULL)
+        return status;
+    mbr_gate *gate;
+    status = mbr_enter_gate(record->backing->mechanism, &gate, error);
+    if (status != MBR_OK) {
+        mbr_end_close(manager, &record->closing);
+        return status;
+    }
+    status = unbind(manager, binding, record, error);
+    mbr_gate_leave(gate);
+    return status;
 }

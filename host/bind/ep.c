@@ -42,6 +42,19 @@ static void release_lines(mbr_manager *manager, mbr_ep_record *record)
         mbr_unrefer(manager, &record->mechanism->reference_count);
 }
 
+/* The first gate beside its own, which there is always room for. */
+static void join_device(
+    mbr_manager *manager, const mbr_ep_request *request, const mbr_ep_record *record)
+{
+    mbr_status status;
+    mbr_walk walk = mbr_begin_walk(manager); /* with lines of its own nothing keeps the mechanism */
+    const mbr_mechanism_record *mechanism =
+        mbr_find_mechanism(manager, request->mechanism.value, &status, NULL);
+    if (mechanism != NULL)
+        mbr_context_join_gate(record->context, mbr_port_gate(mechanism->port), NULL);
+    mbr_end_walk(manager, walk);
+}
+
 static uint64_t next_stream_base(mbr_manager *manager)
 {
     mbr_lock_take(&manager->lock);
@@ -80,6 +93,7 @@ mbr_status mbr_ep_create(
     status = mbr_context_create(&options, &record->context, error);
     if (status != MBR_OK)
         goto release_tables;
+    join_device(manager, request, record);
     record->handle = handle;
     mbr_table_publish(&manager->eps, handle, record);
     ep->value = handle;
@@ -95,15 +109,22 @@ free_record:
 
 static mbr_status begin_close(mbr_manager *manager, mbr_ep_record *record, mbr_error *error)
 {
+    mbr_ep_figures figures = {MBR_SIZED(mbr_ep_figures)};
+    mbr_context_read(record->context, &figures);
+    bool lost = figures.context_state == MBR_CONTEXT_LOST; /* its graphs go with it */
+    uint64_t graphs = lost ? 0 : figures.capture_count + figures.graph_count;
     mbr_lock_take(&manager->lock);
     uint64_t bindings = record->binding_count, streams = record->stream_count;
-    bool mine = bindings + streams == 0 && !record->closing;
+    bool mine = bindings + streams + graphs == 0 && !record->closing;
     record->closing |= mine;
     mbr_lock_drop(&manager->lock);
-    return mine ? MBR_OK
-                : mbr_fail(error, MBR_IN_USE,
-                      "%llu bindings and %llu streams refer to the EP; end them first",
-                      (unsigned long long)bindings, (unsigned long long)streams);
+    if (mine)
+        return MBR_OK;
+    return mbr_fail(error, MBR_IN_USE,
+        "%llu bindings, %llu streams, %llu open captures and %llu graphs refer to the EP; end and "
+        "retire them first",
+        (unsigned long long)bindings, (unsigned long long)streams,
+        (unsigned long long)figures.capture_count, (unsigned long long)figures.graph_count);
 }
 
 /* Arenas first: they give their slabs to the backings, which are told next. During a walk. */
@@ -141,6 +162,8 @@ static mbr_status settle_context(mbr_ep_record *record, uint64_t deadline_ns, mb
         mbr_status status = mbr_context_drain(record->context, deadline_ns, error);
         if (status != MBR_OK)
             return status;
+    } else {
+        mbr_context_forget_graphs(record->context);
     }
     mbr_ep_figures figures = {MBR_SIZED(mbr_ep_figures)};
     mbr_context_read(record->context, &figures);

@@ -23,13 +23,14 @@ static void init_tables(mbr_manager *manager)
     mbr_table_init(&manager->prefixes, "prefix", &manager->heap);
     mbr_table_init(&manager->tickets, "ticket", &manager->heap);
     mbr_table_init(&manager->admissions, "admission", &manager->heap);
+    mbr_table_init(&manager->graphs, "graph", &manager->heap);
 }
 
 static void finish_tables(mbr_manager *manager)
 {
     mbr_table *tables[] = {&manager->plugins, &manager->mechanisms, &manager->authorities,
         &manager->holders, &manager->eps, &manager->streams, &manager->bindings, &manager->ranges,
-        &manager->prefixes, &manager->tickets, &manager->admissions};
+        &manager->prefixes, &manager->tickets, &manager->admissions, &manager->graphs};
     for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
         mbr_table_finish(tables[i]);
 }
@@ -137,6 +138,7 @@ mbr_status mbr_manager_destroy(mbr_manager *manager, mbr_error *error)
         return status;
     mbr_alloc_table_destroy(manager->allocations);
     finish_tables(manager);
+    mbr_finish_devices(manager);
     mbr_addresses_finish(&manager->addresses);
     mbr_condition_finish(&manager->closed);
     mbr_walks_finish(&manager->range_walks);

@@ -129,6 +129,25 @@ typedef struct mbr_prefix_record {
     uint64_t call_count; /* as of a range */
 } mbr_prefix_record;
 
+/* A device as captures see it: mechanisms of one UUID, or of one tier and index without. It lives
+ * as long as the manager. */
+typedef struct mbr_device_record {
+    mbr_gate gate;
+    bool has_uuid;
+    uint8_t uuid[16];
+    uint32_t tier, index;
+    struct mbr_device_record *next;
+} mbr_device_record;
+
+typedef struct mbr_graph_record {
+    mbr_graph graph;
+    mbr_manager *manager;
+    mbr_ep_record *ep;
+    uint64_t handle;
+    uint64_t user_count; /* calls that work on it, and the context's own use */
+    bool is_gone;        /* the last of them frees it */
+} mbr_graph_record;
+
 struct mbr_manager {
     mbr_heap heap;
     mbr_clock clock;
@@ -148,10 +167,11 @@ struct mbr_manager {
                            * last one inside with a range or prefix */
     mbr_backing_record *backings;
     mbr_binding_record *generations; /* of all bindings, the newest first */
+    mbr_device_record *devices;
     uint64_t ep_ordinal, backing_ordinal;
     uint64_t last_sample_ns;
     mbr_table plugins, mechanisms, authorities, holders, eps, streams, bindings, ranges, prefixes;
-    mbr_table tickets, admissions;
+    mbr_table tickets, admissions, graphs;
 };
 
 /* ---- Lookups: NULL, and *status says why. In line, because every call begins with some.
@@ -177,6 +197,7 @@ MBR_FIND_DEFINE(range, ranges)
 MBR_FIND_DEFINE(prefix, prefixes)
 MBR_FIND_DEFINE(ticket, tickets)
 MBR_FIND_DEFINE(admission, admissions)
+MBR_FIND_DEFINE(graph, graphs)
 
 /* The same for calls that end a record, under the manager's lock: of racing ones the first sets
  * `closing`, drops the lock and goes on; the others wait here for its answer, which decides theirs,
@@ -240,6 +261,13 @@ mbr_status mbr_refuse_in_callback(mbr_error *error);
 mbr_holder_record *mbr_refer_holder(
     mbr_manager *manager, mbr_holder_handle handle, mbr_status *status, mbr_error *error);
 void mbr_unrefer_holder(mbr_manager *manager, mbr_holder_record *record);
+
+/* The gate of a mechanism's device; NULL: no host memory. */
+mbr_gate *mbr_find_device_gate(mbr_manager *manager, const mbr_mechanism_description *description);
+void mbr_finish_devices(mbr_manager *manager);
+/* For calls that are refused with MBR_BUSY while a capture is open: none begins until
+ * mbr_gate_leave. The gate outlives the mechanism. */
+mbr_status mbr_enter_gate(const mbr_mechanism_record *mechanism, mbr_gate **gate, mbr_error *error);
 
 /* One binding less; ends a backing that none uses any more. */
 mbr_status mbr_drop_backing(

@@ -114,9 +114,14 @@ static mbr_status open_port(mbr_manager *manager, mbr_plugin_record *plugin,
     mbr_status status = mbr_mechanism_open(plugin->module, &options, &mechanism, error);
     if (status != MBR_OK)
         return status;
-    status = mbr_port_create(&mechanism, &manager->addresses, &manager->heap, port, error);
+    mbr_gate *gate = mbr_find_device_gate(manager, &mechanism.description);
+    status = gate == NULL
+        ? mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for a device's gate")
+        : mbr_port_create(&mechanism, &manager->addresses, &manager->heap, port, error);
     if (status != MBR_OK)
         mbr_mechanism_close(&mechanism, NULL);
+    else
+        mbr_port_set_gate(*port, gate);
     return status;
 }
 
@@ -193,7 +198,12 @@ mbr_status mbr_manager_close_mechanism(
     if (status != MBR_OK)
         return status;
     mbr_await_walks(manager); /* nobody who found it before is inside it any more */
-    status = mbr_port_close(record->port, error);
+    mbr_gate *gate;
+    status = mbr_enter_gate(record, &gate, error);
+    if (status == MBR_OK) {
+        status = mbr_port_close(record->port, error);
+        mbr_gate_leave(gate);
+    }
     if (status != MBR_OK) { /* handed back with both tallies */
         mbr_lock_take(&manager->lock);
         record->closing = false;
@@ -352,11 +362,16 @@ mbr_status mbr_manager_trim(mbr_manager *manager, mbr_mechanism_handle mechanism
     mbr_mechanism_record *record = mbr_find_mechanism(manager, mechanism.value, &status, error);
     if (record == NULL)
         return status;
+    mbr_gate *gate;
+    status = mbr_enter_gate(record, &gate, error);
+    if (status != MBR_OK)
+        return status;
     mbr_walk walk = mbr_begin_walk(manager);
     mbr_port_read(record->port, &before);
     trim_to(manager, record, keep_bytes);
     sample_authorities(manager, record);
     mbr_port_read(record->port, &after);
+    mbr_gate_leave(gate);
     mbr_end_walk(manager, walk);
     if (released_bytes != NULL)
         *released_bytes = after.given_back_bytes - before.given_back_bytes;

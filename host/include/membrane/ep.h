@@ -23,7 +23,9 @@ typedef struct mbr_ep_request {
     uint32_t queue_entries;              /* bound of the release queue; 0: 65536 */
     uint64_t queue_bytes;                /* bound of the bytes in it; 0: no bound */
     const char *name;                    /* for people, at most 47 bytes */
-    mbr_mechanism_handle mechanism;      /* brings order and transfer, if `order` is NULL */
+    mbr_mechanism_handle mechanism;      /* brings order and transfer, if `order` is NULL; it is of
+                                          * the device that captures of this EP close the gate of
+                                          * (membrane/capture.h), beside those it is bound to */
     const mbr_order_vtable *order;       /* the EP's own; copied */
     const mbr_transfer_vtable *transfer; /* may be NULL: nothing can be filled or copied */
     mbr_instance *instance;              /* passed to both; outlives the EP */
@@ -32,8 +34,8 @@ typedef struct mbr_ep_request {
 MBR_API mbr_status mbr_ep_create(
     mbr_manager *manager, const mbr_ep_request *request, mbr_ep_handle *ep, mbr_error *error);
 
-/* Drains the queue first, until deadline_ns. MBR_IN_USE with counts while bindings, allocations or
- * streams refer to it; MBR_TIMED_OUT: it goes on as it was, retiring.
+/* Drains the queue first, until deadline_ns. MBR_IN_USE with counts while bindings, allocations,
+ * streams, captures or graphs refer to it; MBR_TIMED_OUT: it goes on as it was, retiring.
  *
  * A lost EP: the call says that the device's own context is gone, and that is done first, also
  * where it then answers MBR_IN_USE. Call it only when that is so: what was lost is refunded without
@@ -84,7 +86,8 @@ MBR_API mbr_status mbr_ep_retire(mbr_manager *manager, mbr_ep_handle ep, mbr_err
  * all else of the EP, until mbr_ep_destroy confirms that the device's context has ended. */
 MBR_API mbr_status mbr_ep_lost(mbr_manager *manager, mbr_ep_handle ep, mbr_error *error);
 
-/* Closes the open epoch and waits until every queued release is settled, or the deadline. */
+/* Closes the open epoch and waits until every queued release is settled, or the deadline; not for
+ * those that wait for a graph's retirement. MBR_BUSY while a capture is open on its device. */
 MBR_API mbr_status mbr_ep_drain(
     mbr_manager *manager, mbr_ep_handle ep, uint64_t deadline_ns, mbr_error *error);
 

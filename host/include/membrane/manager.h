@@ -108,7 +108,8 @@ MBR_API mbr_status mbr_manager_read_mechanism(mbr_manager *manager, mbr_mechanis
     mbr_mechanism_figures *figures, mbr_error *error);
 
 /* Gives cached extents (pooled, parked, idle slabs) back to the system until at most keep_bytes are
- * cached; *released_bytes says how much went. */
+ * cached, and tries once more what was refused before and is quarantined; *released_bytes says how
+ * much went. MBR_BUSY while a graph is being captured on its device. */
 MBR_API mbr_status mbr_manager_trim(mbr_manager *manager, mbr_mechanism_handle mechanism,
     uint64_t keep_bytes, uint64_t *released_bytes, mbr_error *error);
 
@@ -217,7 +218,8 @@ typedef struct mbr_binding_figures {
 MBR_API mbr_status mbr_manager_read_binding(mbr_manager *manager, mbr_binding_handle binding,
     mbr_binding_figures *figures, mbr_error *error);
 
-/* Gives the binding's caches back. MBR_IN_USE with counts while allocations or ranges live. */
+/* Gives the binding's caches back. MBR_IN_USE with counts while allocations or ranges live;
+ * MBR_BUSY while a graph is being captured on the mechanism's device. */
 MBR_API mbr_status mbr_manager_unbind(
     mbr_manager *manager, mbr_binding_handle binding, mbr_error *error);
 

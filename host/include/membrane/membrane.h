@@ -4,6 +4,7 @@
 
 #include "membrane/base.h"
 #include "membrane/budget.h"
+#include "membrane/capture.h"
 #include "membrane/cpu.h"
 #include "membrane/ep.h"
 #include "membrane/handle.h"

@@ -142,6 +142,30 @@ typedef struct mbr_range_figures {
 MBR_API mbr_status mbr_range_read(mbr_manager *manager, mbr_range_handle range, uint64_t address,
     mbr_range_figures *figures, mbr_error *error);
 
+/* A registration (with a network card, a graph that outlives everything): while a range is pinned
+ * it is neither decommitted nor released: MBR_BUSY, with the number of pins. It may grow. Any
+ * number of pins; each needs an unpin. Errors: MBR_STALE; of an unpin MBR_INVALID_ARGUMENT (none is
+ * left). */
+MBR_API mbr_status mbr_range_pin(mbr_manager *manager, mbr_range_handle range, mbr_error *error);
+MBR_API mbr_status mbr_range_unpin(mbr_manager *manager, mbr_range_handle range, mbr_error *error);
+
+/* Frozen. A range as it was seen: good until the range ends or its remap epoch rises. For whoever
+ * keeps addresses of it without keeping it, such as a captured graph. */
+typedef struct mbr_range_view {
+    mbr_range_handle range;
+    uint64_t generation; /* the range's remap_epoch */
+} mbr_range_view;
+
+/* A view costs nothing and need not be dropped: a drop only takes it out of view_count again, where
+ * debug builds count them. */
+MBR_API mbr_status mbr_range_view_take(
+    mbr_manager *manager, mbr_range_handle range, mbr_range_view *view, mbr_error *error);
+/* MBR_STALE: the range has ended, or was remapped since; what was captured of it is not right any
+ * more. */
+MBR_API mbr_status mbr_range_view_check(
+    mbr_manager *manager, mbr_range_view view, mbr_error *error);
+MBR_API mbr_status mbr_range_view_drop(mbr_manager *manager, mbr_range_view view, mbr_error *error);
+
 /* ---- Prefixes
  * ---------------------------------------------------------------------------------------- */
 typedef struct mbr_prefix_request {

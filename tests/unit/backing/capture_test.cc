@@ -321,8 +321,8 @@ TEST(Pin, HeldRange_IsNeitherDecommittedNorEnded)
     CaptureWorld world;
     mbr_range *range = world.reserve(8 * kGranule);
     ASSERT_EQ(MBR_OK, world.grow(range, 0, 4 * kGranule));
-    ASSERT_EQ(MBR_OK, mbr_range_pin_down(range, nullptr));
-    ASSERT_EQ(MBR_OK, mbr_range_pin_down(range, nullptr));
+    ASSERT_EQ(MBR_OK, mbr_range_pin_down(range, 0, nullptr));
+    ASSERT_EQ(MBR_OK, mbr_range_pin_down(range, 0, nullptr));
     EXPECT_EQ(2u, world.figures(range).pin_count);
     mbr_error error = new_error();
     EXPECT_EQ(MBR_BUSY, world.decommit(range, 0, kGranule, true, &error));
@@ -331,13 +331,13 @@ TEST(Pin, HeldRange_IsNeitherDecommittedNorEnded)
     EXPECT_EQ(MBR_BUSY, world.end(range));
     EXPECT_EQ(1u, world.figures(range).remap_epoch);
     EXPECT_EQ(MBR_OK, world.grow(range, 4 * kGranule, kGranule)); // it may grow
-    ASSERT_EQ(MBR_OK, mbr_range_let_up(range, nullptr));
+    ASSERT_EQ(MBR_OK, mbr_range_let_up(range, 0, nullptr));
     EXPECT_EQ(MBR_BUSY, world.end(range, false));
-    ASSERT_EQ(MBR_OK, mbr_range_let_up(range, nullptr));
-    EXPECT_EQ(MBR_INVALID_ARGUMENT, mbr_range_let_up(range, nullptr));
+    ASSERT_EQ(MBR_OK, mbr_range_let_up(range, 0, nullptr));
+    EXPECT_EQ(MBR_INVALID_ARGUMENT, mbr_range_let_up(range, 0, nullptr));
     EXPECT_EQ(MBR_OK, world.decommit(range, 0, kGranule));
     EXPECT_EQ(MBR_OK, world.end(range));
-    EXPECT_EQ(MBR_STALE, mbr_range_pin_down(range, nullptr));
+    EXPECT_EQ(MBR_STALE, mbr_range_pin_down(range, 0, nullptr));
     EXPECT_TRUE(world.agree());
 }
 
