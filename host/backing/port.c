@@ -1,7 +1,7 @@
 /* The port between host and plugin: ids, validated outcomes, clamped numbers, counts.
  * It decides nothing, keeps no list of objects but of the addresses that are out, and holds no
  * lock. */
-#include "host/backing/port.h"
+#include "host/backing/port_internal.h"
 
 #include "abi/base/assert.h"
 #include "abi/base/checked.h"
@@ -15,44 +15,6 @@
 
 #define OWNED_LIMIT_BYTES (UINT64_C(1) << 47) /* of one object: a processor's whole addresses */
 #define PROTECT_ATTEMPT_COUNT 4 /* where the mechanism says that protect may fail spuriously */
-
-struct mbr_port {
-    mbr_mechanism mechanism;
-    mbr_addresses *addresses;
-    const mbr_heap *heap;
-    mbr_gate *gate; /* NULL: none */
-    _Atomic uint64_t next_id;
-    _Atomic uint64_t owned_bytes, mapped_bytes, reserved_bytes;
-    _Atomic uint64_t given_back_bytes; /* over its life */
-    _Atomic uint64_t reservation_count, extent_count, mapping_count, allocation_count;
-    _Atomic uint64_t call_count, violation_count;
-    /* What a plugin kept after an answer that cannot be trusted: the audit leaves it out. */
-    _Atomic uint64_t withheld_count;
-    _Atomic uint64_t forgotten_count; /* of it and of lines: what a lost device took along */
-};
-
-/* A slot, or the refusal that is due before it: the outcome then says that nothing happened. */
-#define CALL_WITH(port, slot, request, outcome, error)                                             \
-    (mbr_mechanism_check_process(&(port)->mechanism, error) != MBR_OK                              \
-            ? MBR_STALE                                                                            \
-            : (port)->mechanism.slot((port)->mechanism.instance, request, outcome, error))
-#define CALL(port, slot, request, said)                                                            \
-    CALL_WITH(port, slot, request, &(said)->outcome, &(said)->error)
-
-static uint64_t read_count(const _Atomic uint64_t *count)
-{
-    return atomic_load_explicit(count, memory_order_relaxed);
-}
-
-static void add_count(_Atomic uint64_t *count, uint64_t amount)
-{
-    atomic_fetch_add_explicit(count, amount, memory_order_relaxed);
-}
-
-static void sub_count(_Atomic uint64_t *count, uint64_t amount)
-{
-    atomic_fetch_sub_explicit(count, amount, memory_order_relaxed);
-}
 
 /* What a slot gets to write into, never the caller's own. */
 typedef struct mbr_said {
@@ -210,7 +172,7 @@ void mbr_port_leave_gate(const mbr_port *port)
         mbr_gate_leave(port->gate);
 }
 
-static mbr_status refuse_gated(const mbr_port *port, const char *slot, mbr_error *error)
+mbr_status mbr_port_refuse_gated(const mbr_port *port, const char *slot, mbr_error *error)
 {
     return mbr_fail(error, MBR_BUSY,
         "mechanism %s: a graph is being captured on its device, and slot %s may not be called; try "
@@ -224,7 +186,7 @@ static bool enter_gate(const mbr_port *port, const char *slot, mbr_answer *answe
     if (mbr_port_try_enter_gate(port))
         return true;
     answer->unchanged = answer->gated = true;
-    answer->status = refuse_gated(port, slot, error);
+    answer->status = mbr_port_refuse_gated(port, slot, error);
     return false;
 }
 
@@ -540,122 +502,4 @@ mbr_status mbr_port_release(mbr_port *port, uint64_t allocation_id, uint64_t add
     add_count(&port->given_back_bytes, owned_bytes);
     sub_count(&port->mapped_bytes, owned_bytes);
     return MBR_OK;
-}
-
-static void forget_one(mbr_port *port)
-{
-    add_count(&port->withheld_count, 1);
-    add_count(&port->forgotten_count, 1);
-}
-
-void mbr_port_forget_extent(mbr_port *port, uint64_t owned_bytes)
-{
-    forget_one(port);
-    sub_count(&port->extent_count, 1);
-    sub_count(&port->owned_bytes, owned_bytes);
-}
-
-void mbr_port_forget_mapping(mbr_port *port, uint64_t bytes)
-{
-    forget_one(port);
-    sub_count(&port->mapping_count, 1);
-    sub_count(&port->mapped_bytes, bytes);
-}
-
-void mbr_port_forget_reservation(mbr_port *port, uint64_t address, uint64_t bytes)
-{
-    mbr_heap_release(port->heap, mbr_addresses_leave(port->addresses, port, address));
-    forget_one(port);
-    sub_count(&port->reservation_count, 1);
-    sub_count(&port->reserved_bytes, bytes);
-}
-
-void mbr_port_forget_allocation(mbr_port *port, uint64_t address, uint64_t owned_bytes)
-{
-    mbr_heap_release(port->heap, mbr_addresses_leave(port->addresses, port, address));
-    forget_one(port);
-    sub_count(&port->allocation_count, 1);
-    sub_count(&port->owned_bytes, owned_bytes);
-    sub_count(&port->mapped_bytes, owned_bytes);
-}
-
-void mbr_port_forget_lines(mbr_port *port, uint64_t count)
-{
-    add_count(&port->forgotten_count, count);
-}
-
-bool mbr_port_stats(mbr_port *port, mbr_mechanism_stats *stats)
-{
-    mbr_lock_assert_none_held();
-    *stats = (mbr_mechanism_stats){MBR_SIZED(mbr_mechanism_stats)};
-    if (!mbr_port_try_enter_gate(port))
-        return false;
-    add_count(&port->call_count, 1);
-    mbr_stats_request request = {MBR_SIZED(mbr_stats_request)};
-    bool known = CALL_WITH(port, allocator.stats, &request, stats, NULL) == MBR_OK;
-    mbr_port_leave_gate(port);
-    return known;
-}
-
-void mbr_port_read(const mbr_port *port, mbr_port_figures *figures)
-{
-    *figures = (mbr_port_figures){
-        .owned_bytes = read_count(&port->owned_bytes),
-        .mapped_bytes = read_count(&port->mapped_bytes),
-        .reserved_bytes = read_count(&port->reserved_bytes),
-        .given_back_bytes = read_count(&port->given_back_bytes),
-        .reservation_count = read_count(&port->reservation_count),
-        .extent_count = read_count(&port->extent_count),
-        .mapping_count = read_count(&port->mapping_count),
-        .allocation_count = read_count(&port->allocation_count),
-        .call_count = read_count(&port->call_count),
-        .violation_count = read_count(&port->violation_count),
-    };
-}
-
-static mbr_status compare(
-    mbr_port *port, const char *what, uint64_t host, uint64_t plugin, mbr_error *error)
-{
-    if (host == plugin || plugin == MBR_UNKNOWN_BYTES)
-        return MBR_OK;
-    return mbr_fail(error, MBR_CONTRACT_BROKEN,
-        "mechanism %s: %s: the host counts %llu, the plugin %llu", port->mechanism.description.name,
-        what, (unsigned long long)host, (unsigned long long)plugin);
-}
-
-mbr_status mbr_port_audit(mbr_port *port, mbr_error *error)
-{
-    if (read_count(&port->withheld_count) != 0)
-        return MBR_OK; /* what was withheld is counted as a violation; the sides differ by it */
-    mbr_port_figures host;
-    mbr_port_read(port, &host);
-    mbr_mechanism_stats stats;
-    mbr_report report = {MBR_SIZED(mbr_report)};
-    mbr_report_request request = {MBR_SIZED(mbr_report_request)};
-    mbr_lock_assert_none_held();
-    if (!mbr_port_try_enter_gate(port))
-        return refuse_gated(port, "report", error);
-    mbr_error own = {MBR_SIZED(mbr_error)};
-    mbr_status status = CALL_WITH(port, plugin.report, &request, &report, &own);
-    mbr_port_leave_gate(port);
-    status = mbr_answer_take("plugin.report", status, &own, error);
-    if (status != MBR_OK)
-        return status;
-    if (!mbr_port_stats(port, &stats))
-        stats.owned_bytes = stats.mapped_bytes = stats.reserved_bytes = MBR_UNKNOWN_BYTES;
-    const struct {
-        const char *what;
-        uint64_t host, plugin;
-    } rows[] = {
-        {"reservations", host.reservation_count, report.reservation_count},
-        {"extents", host.extent_count, report.extent_count},
-        {"mappings", host.mapping_count, report.mapping_count},
-        {"allocations", host.allocation_count, report.allocation_count},
-        {"owned bytes", host.owned_bytes, stats.owned_bytes},
-        {"mapped bytes", host.mapped_bytes, stats.mapped_bytes},
-        {"reserved bytes", host.reserved_bytes, stats.reserved_bytes},
-    };
-    for (size_t row = 0; row < sizeof(rows) / sizeof(rows[0]) && status == MBR_OK; row++)
-        status = compare(port, rows[row].what, rows[row].host, rows[row].plugin, error);
-    return status;
 }

@@ -46,6 +46,29 @@ TEST(Quarantine, RefusedUnmap_IsTriedAgainAtTrimAndThePlaceIsUsedAgain)
     EXPECT_EQ(MBR_OK, world.end(range));
 }
 
+TEST(Quarantine, DecommitThatFailsHalfWay_KeepsWhatStayedChargedAndOutOfUse)
+{
+    for (FaultKind kind : {FaultKind::kRefuse, FaultKind::kQuarantine}) {
+        World world;
+        world.leaks = kind == FaultKind::kQuarantine;
+        mbr_range *range = world.reserve(8 * kGranule);
+        ASSERT_EQ(MBR_OK, world.grow(range, 0, 4 * kGranule));
+        world.fake.faults = {{Slot::kUnmap, world.fake.calls(Slot::kUnmap) + 2, kind, MBR_SYSTEM}};
+        ASSERT_EQ(MBR_OK, decommit(range, 0, 3 * kGranule));
+        world.fake.faults.clear();
+        EXPECT_EQ(2 * kGranule, world.mapped_by(world.kv)); // the stuck one, and what was kept
+        EXPECT_EQ(2 * kGranule, world.charged(world.kv));
+        EXPECT_EQ(kGranule, world.books().quarantined_bytes);
+        EXPECT_EQ(kGranule, world.figures(range).committed_bytes); // not there for the client
+        EXPECT_FALSE(mbr_range_is_committed_to(range, 1));
+        EXPECT_EQ(MBR_BUSY, world.grow(range, 0, 3 * kGranule));
+        EXPECT_EQ(MBR_OK, world.grow(range, 2 * kGranule, kGranule)); // beside it
+        EXPECT_TRUE(world.agree());
+        EXPECT_EQ(MBR_OK, world.end(range));
+        EXPECT_TRUE(world.agree());
+    }
+}
+
 TEST(Quarantine, UnknownOutcome_IsNeverTriedAgain)
 {
     World world;
