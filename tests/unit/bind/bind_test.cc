@@ -15,21 +15,22 @@ namespace membrane
 namespace
 {
 
-void fill(uint64_t address, uint64_t bytes, uint8_t seed)
+std::vector<uint8_t> image(uint64_t bytes, uint8_t seed)
 {
-    auto *memory = reinterpret_cast<uint8_t *>(address);
+    std::vector<uint8_t> made(bytes);
     for (uint64_t i = 0; i < bytes; i += 4096)
-        memory[i] = static_cast<uint8_t>(seed + i / 4096);
+        made[i] = static_cast<uint8_t>(seed + i / 4096);
+    return made;
 }
 
-bool holds(uint64_t address, uint64_t bytes, uint8_t seed)
+void fill(HostWorld &world, uint64_t address, uint64_t bytes, uint8_t seed)
 {
-    auto *memory = reinterpret_cast<const uint8_t *>(address);
-    for (uint64_t i = 0; i < bytes; i += 4096) {
-        if (memory[i] != static_cast<uint8_t>(seed + i / 4096))
-            return false;
-    }
-    return true;
+    world.put(address, image(bytes, seed));
+}
+
+bool holds(HostWorld &world, uint64_t address, uint64_t bytes, uint8_t seed)
+{
+    return world.get(address, bytes) == image(bytes, seed);
 }
 
 TEST(Manager, OpenAndClose_LeavesNothing)
@@ -44,13 +45,13 @@ TEST(Manager, RangeGrows_AddressAndContentsStay)
     HostWorld world;
     auto range = world.reserve(48 * kMiB);
     ASSERT_EQ(MBR_OK, world.grow(range.range, 0, 4 * kMiB));
-    fill(range.address, 4 * kMiB, 7);
+    fill(world, range.address, 4 * kMiB, 7);
     for (uint64_t step = 1; step < 12; step++) {
         ASSERT_EQ(MBR_OK, world.grow(range.range, 0, (step + 1) * 4 * kMiB)) << world.error.text;
-        EXPECT_TRUE(holds(range.address, 4 * kMiB, 7));
+        EXPECT_TRUE(holds(world, range.address, 4 * kMiB, 7));
     }
-    fill(range.address, 48 * kMiB, 9);
-    EXPECT_TRUE(holds(range.address, 48 * kMiB, 9));
+    fill(world, range.address, 48 * kMiB, 9);
+    EXPECT_TRUE(holds(world, range.address, 48 * kMiB, 9));
     EXPECT_EQ(48 * kMiB, world.books().charged_bytes);
     EXPECT_EQ(48 * kMiB, world.figures().owned_bytes);
     EXPECT_EQ(48 * kMiB, world.figures().plugin_owned_bytes);
@@ -65,9 +66,9 @@ TEST(Manager, FailedGrowth_KeepsWhatWasCommitted)
     HostWorld world(16 * kMiB);
     auto range = world.reserve(48 * kMiB);
     ASSERT_EQ(MBR_OK, world.grow(range.range, 0, 12 * kMiB));
-    fill(range.address, 12 * kMiB, 3);
+    fill(world, range.address, 12 * kMiB, 3);
     EXPECT_EQ(MBR_OVER_BUDGET, world.grow(range.range, 0, 40 * kMiB));
-    EXPECT_TRUE(holds(range.address, 12 * kMiB, 3));
+    EXPECT_TRUE(holds(world, range.address, 12 * kMiB, 3));
     EXPECT_EQ(12 * kMiB, world.books().charged_bytes);
     EXPECT_TRUE(world.clean());
     EXPECT_EQ(MBR_OK, world.grow(range.range, 0, 16 * kMiB));
@@ -79,7 +80,7 @@ TEST(Manager, ReleaseBehindAStream_WaitsForItsWork)
     HostWorld world;
     auto range = world.reserve(8 * kMiB);
     ASSERT_EQ(MBR_OK, world.grow(range.range, 0, 8 * kMiB));
-    fill(range.address, 8 * kMiB, 1);
+    fill(world, range.address, 8 * kMiB, 1);
     struct Gate {
         std::atomic<bool> open{false};
         uint64_t address;
@@ -113,7 +114,7 @@ TEST(Manager, Prefix_IsOneCopyReadableByAll)
     HostWorld world;
     auto source = world.reserve(16 * kMiB);
     ASSERT_EQ(MBR_OK, world.grow(source.range, 0, 8 * kMiB));
-    fill(source.address, 8 * kMiB, 5);
+    fill(world, source.address, 8 * kMiB, 5);
     mbr_piece piece = {source.range, 0, 7 * kMiB};
     auto request = sized<mbr_prefix_request>();
     request.holder = world.holder;
@@ -135,7 +136,7 @@ TEST(Manager, Prefix_IsOneCopyReadableByAll)
         auto attached = sized<mbr_prefix_attach_result>();
         ASSERT_EQ(MBR_OK, mbr_prefix_attach(world.manager, &attach, &attached, &world.error))
             << world.error.text;
-        EXPECT_TRUE(holds(sharer.address, 6 * kMiB, 5));
+        EXPECT_TRUE(holds(world, sharer.address, 6 * kMiB, 5));
         sharers.push_back(sharer.range);
     }
     EXPECT_EQ(8 * kMiB, world.figures().owned_bytes);
@@ -306,7 +307,7 @@ TEST(Manager, IsolationGroups_NeverShowEachOthersBytes)
     ASSERT_EQ(MBR_OK, mbr_manager_bind(world.manager, &request, &other, &world.error));
     auto range = world.reserve(32 * kMiB);
     ASSERT_EQ(MBR_OK, world.grow(range.range, 0, 16 * kMiB));
-    fill(range.address, 16 * kMiB, 0xA5);
+    fill(world, range.address, 16 * kMiB, 0xA5);
     ASSERT_EQ(MBR_OK, world.release(range.range));
     uint64_t owned = world.figures().owned_bytes;
     mbr_binding_handle mine = world.binding;
@@ -314,9 +315,7 @@ TEST(Manager, IsolationGroups_NeverShowEachOthersBytes)
     auto theirs = world.reserve(32 * kMiB);
     ASSERT_EQ(MBR_OK, world.grow(theirs.range, 0, 16 * kMiB)) << world.error.text;
     EXPECT_EQ(owned, world.figures().owned_bytes); /* the same extents, filled in between */
-    auto *memory = reinterpret_cast<const uint8_t *>(theirs.address);
-    for (uint64_t i = 0; i < 16 * kMiB; i += 512)
-        ASSERT_EQ(0, memory[i]) << i;
+    EXPECT_EQ(world.get(theirs.address, 16 * kMiB), std::vector<uint8_t>(16 * kMiB));
     ASSERT_EQ(MBR_OK, world.release(theirs.range));
     world.binding = mine;
     EXPECT_EQ(MBR_OK, mbr_manager_unbind(world.manager, other, &world.error)) << world.error.text;
@@ -428,7 +427,7 @@ TEST(Manager, EightThreadsOfRangesAndAllocations_BooksAreEmptyAtTheEnd)
                 grow.piece_count = 1;
                 auto grown = sized<mbr_range_grow_result>();
                 wrong += mbr_range_grow(world.manager, &grow, &grown, &error) != MBR_OK;
-                fill(range.address, piece.bytes, static_cast<uint8_t>(t));
+                fill(world, range.address, piece.bytes, static_cast<uint8_t>(t));
                 auto request = sized<mbr_alloc_request>();
                 request.binding = world.binding;
                 request.holder = world.holder;
@@ -436,8 +435,8 @@ TEST(Manager, EightThreadsOfRangesAndAllocations_BooksAreEmptyAtTheEnd)
                 request.bytes = static_cast<uint64_t>(64 + round * 97);
                 auto allocation = sized<mbr_alloc_result>();
                 wrong += mbr_alloc(world.manager, &request, &allocation, &error) != MBR_OK;
-                std::memset(reinterpret_cast<void *>(allocation.address), t, request.bytes);
-                wrong += !holds(range.address, piece.bytes, static_cast<uint8_t>(t));
+                world.put(allocation.address, std::vector<uint8_t>(request.bytes));
+                wrong += !holds(world, range.address, piece.bytes, static_cast<uint8_t>(t));
                 auto release = sized<mbr_range_release_request>();
                 release.piece.range = range.range;
                 release.streams = &world.stream;

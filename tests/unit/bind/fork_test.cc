@@ -37,7 +37,7 @@ int first_not_refused(HostWorld &world, mbr_range_handle range, mbr_allocation_h
     open.plugin = world.plugin;
     if (mbr_manager_open_mechanism(world.manager, &open, &second, &world.error) != MBR_STALE)
         return 6;
-    if (strstr(world.error.text, "plugin host") == nullptr)
+    if (strstr(world.error.text, "plugin ") == nullptr)
         return 7;
     mbr_allocation_figures figures = sized<mbr_allocation_figures>(); // needs no plugin
     if (mbr_alloc_read(world.manager, queued, 0, &figures, nullptr) != MBR_OK)

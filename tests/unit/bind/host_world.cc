@@ -1,6 +1,8 @@
 /* Puts the world together and takes it apart; see host_world.h. */
 #include "tests/unit/bind/host_world.h"
 
+#include <cstdlib>
+
 namespace membrane
 {
 
@@ -13,7 +15,10 @@ HostWorld::HostWorld(uint64_t limit, const mbr_manager_seams *seams, const char 
         mbr_manager_create_with_seams(&options, seams != nullptr ? seams : &none, &manager, &error))
         << error.text;
     auto open = sized<mbr_plugin_open_request>();
-    open.name = plugin_path;
+    const char *other = std::getenv("MEMBRANE_TEST_PLUGIN");
+    const char *usual = other != nullptr ? other : "plugins/host/libmembrane-host.so";
+    brings_ep = plugin_path == nullptr && other != nullptr;
+    open.name = plugin_path != nullptr ? plugin_path : usual;
     open.flags = MBR_PLUGIN_TRUSTED; /* a runfiles tree is not ours to judge */
     EXPECT_EQ(MBR_OK, mbr_manager_open_plugin(manager, &open, &plugin, &error)) << error.text;
     auto mechanism_request = sized<mbr_mechanism_open_request>();
@@ -23,7 +28,7 @@ HostWorld::HostWorld(uint64_t limit, const mbr_manager_seams *seams, const char 
     EXPECT_EQ(MBR_OK, mbr_manager_open_mechanism(manager, &mechanism_request, &mechanism, &error))
         << error.text;
     auto authority_request = sized<mbr_authority_request>();
-    authority_request.tier = MBR_TIER_HOST;
+    authority_request.tier = tier();
     authority_request.name = "pool";
     authority_request.limit_bytes = limit;
     authority_request.shared = shared_folder != nullptr ? "pool" : nullptr;
@@ -37,18 +42,45 @@ HostWorld::HostWorld(uint64_t limit, const mbr_manager_seams *seams, const char 
     holder_request.allowance_bytes = MBR_NO_ALLOWANCE;
     EXPECT_EQ(MBR_OK, mbr_manager_create_holder(manager, &holder_request, &holder, &error))
         << error.text;
-    auto cpu_options = sized<mbr_cpu_options>();
-    EXPECT_EQ(MBR_OK, mbr_cpu_create(&cpu_options, &cpu, &error)) << error.text;
-    EXPECT_EQ(MBR_OK, mbr_cpu_stream_create(cpu, &native, &error)) << error.text;
-    auto ep_request = sized<mbr_ep_request>();
-    ep_request.name = "cpu";
-    ep_request.order = mbr_cpu_order(cpu);
-    ep_request.transfer = mbr_cpu_transfer(cpu);
-    ep_request.instance = mbr_cpu_instance(cpu);
-    EXPECT_EQ(MBR_OK, mbr_ep_create(manager, &ep_request, &ep, &error)) << error.text;
-    EXPECT_EQ(MBR_OK, mbr_ep_attach_stream(manager, ep, native, &stream, &error)) << error.text;
+    create_ep();
     auto request = bind_request();
     EXPECT_EQ(MBR_OK, mbr_manager_bind(manager, &request, &binding, &error)) << error.text;
+}
+
+void HostWorld::create_ep()
+{
+    auto ep_request = sized<mbr_ep_request>();
+    if (brings_ep) {
+        ep_request.name = "device";
+        ep_request.mechanism = mechanism;
+        EXPECT_EQ(MBR_OK, mbr_ep_create(manager, &ep_request, &ep, &error)) << error.text;
+        EXPECT_EQ(MBR_OK, mbr_ep_create_stream(manager, ep, &native, &error)) << error.text;
+    } else {
+        auto cpu_options = sized<mbr_cpu_options>();
+        EXPECT_EQ(MBR_OK, mbr_cpu_create(&cpu_options, &cpu, &error)) << error.text;
+        EXPECT_EQ(MBR_OK, mbr_cpu_stream_create(cpu, &native, &error)) << error.text;
+        ep_request.name = "cpu";
+        ep_request.order = mbr_cpu_order(cpu);
+        ep_request.transfer = mbr_cpu_transfer(cpu);
+        ep_request.instance = mbr_cpu_instance(cpu);
+        EXPECT_EQ(MBR_OK, mbr_ep_create(manager, &ep_request, &ep, &error)) << error.text;
+    }
+    EXPECT_EQ(MBR_OK, mbr_ep_attach_stream(manager, ep, native, &stream, &error)) << error.text;
+}
+
+void HostWorld::destroy_ep()
+{
+    EXPECT_EQ(MBR_OK, mbr_ep_detach_stream(manager, stream, &error)) << error.text;
+    if (brings_ep) {
+        EXPECT_EQ(MBR_OK, mbr_ep_destroy_stream(manager, ep, native, &error)) << error.text;
+    }
+    EXPECT_EQ(MBR_OK, mbr_ep_destroy(manager, ep, kNever, &error)) << error.text;
+    if (brings_ep)
+        return;
+    if (lost)
+        close_line();
+    EXPECT_EQ(MBR_OK, mbr_cpu_stream_destroy(cpu, native, &error)) << error.text;
+    EXPECT_EQ(MBR_OK, mbr_cpu_destroy(cpu, &error)) << error.text;
 }
 
 HostWorld::~HostWorld()
@@ -56,12 +88,7 @@ HostWorld::~HostWorld()
     EXPECT_EQ(MBR_OK, mbr_ep_drain(manager, ep, kNever, &error)) << error.text;
     EXPECT_TRUE(clean());
     EXPECT_EQ(MBR_OK, mbr_manager_unbind(manager, binding, &error)) << error.text;
-    EXPECT_EQ(MBR_OK, mbr_ep_detach_stream(manager, stream, &error)) << error.text;
-    EXPECT_EQ(MBR_OK, mbr_ep_destroy(manager, ep, kNever, &error)) << error.text;
-    if (lost)
-        close_line();
-    EXPECT_EQ(MBR_OK, mbr_cpu_stream_destroy(cpu, native, &error)) << error.text;
-    EXPECT_EQ(MBR_OK, mbr_cpu_destroy(cpu, &error)) << error.text;
+    destroy_ep();
     EXPECT_EQ(MBR_OK, mbr_manager_destroy_holder(manager, holder, &error)) << error.text;
     EXPECT_EQ(MBR_OK, mbr_manager_destroy_authority(manager, authority, &error)) << error.text;
     EXPECT_EQ(MBR_OK, mbr_manager_close_mechanism(manager, mechanism, &error)) << error.text;
@@ -106,6 +133,8 @@ mbr_status HostWorld::grow(mbr_range_handle range, uint64_t offset, uint64_t byt
     mbr_piece piece = {range, offset, bytes};
     auto request = sized<mbr_range_grow_request>();
     request.holder = holder;
+    if (brings_ep) /* which fills what the CPU does not reach */
+        request.stream = stream;
     request.pieces = &piece;
     request.piece_count = 1;
     auto result = sized<mbr_range_grow_result>();
@@ -144,6 +173,31 @@ mbr_status HostWorld::free_now(mbr_allocation_handle allocation)
     request.flags = MBR_FREE_NOW;
     request.allocation = allocation;
     return mbr_free(manager, &request, &error);
+}
+
+void HostWorld::copy(uint64_t to, uint64_t from, uint64_t bytes)
+{
+    auto own = sized<mbr_error>(); /* any thread copies */
+    EXPECT_EQ(MBR_OK, mbr_ep_copy(manager, stream, to, from, bytes, &own)) << own.text;
+    EXPECT_EQ(MBR_OK, mbr_ep_synchronize(manager, stream, kNever, &own)) << own.text;
+}
+
+void HostWorld::put(uint64_t address, const std::vector<uint8_t> &bytes)
+{
+    if (brings_ep)
+        copy(address, reinterpret_cast<uint64_t>(bytes.data()), bytes.size());
+    else
+        std::memcpy(reinterpret_cast<void *>(address), bytes.data(), bytes.size());
+}
+
+std::vector<uint8_t> HostWorld::get(uint64_t address, uint64_t bytes)
+{
+    std::vector<uint8_t> seen(bytes);
+    if (brings_ep)
+        copy(reinterpret_cast<uint64_t>(seen.data()), address, bytes);
+    else
+        std::memcpy(seen.data(), reinterpret_cast<const void *>(address), bytes);
+    return seen;
 }
 
 mbr_authority_figures HostWorld::books()

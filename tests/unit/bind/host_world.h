@@ -1,5 +1,7 @@
 /* A manager with the real host plugin, the CPU EP, one authority and one holder, by the client
- * interface alone. */
+ * interface alone. Where MEMBRANE_TEST_PLUGIN names a plugin's file, its first mechanism takes the
+ * host plugin's place and brings the EP: what a test then does not need is `cpu`, which is NULL,
+ * and memory that the CPU reaches. */
 #ifndef MEMBRANE_TESTS_UNIT_BIND_HOST_WORLD_H
 #define MEMBRANE_TESTS_UNIT_BIND_HOST_WORLD_H
 
@@ -31,7 +33,7 @@ class HostWorld
 {
   public:
     explicit HostWorld(uint64_t limit = 64 * kMiB, const mbr_manager_seams *seams = nullptr,
-        const char *plugin = "plugins/host/libmembrane-host.so",
+        const char *plugin = nullptr,                /* the one above */
         const std::vector<mbr_option> &options = {}, /* of the mechanism */
         const char *shared_folder = nullptr);        /* of the ledger "pool"; NULL: none */
     ~HostWorld(); /* takes everything apart; each step must be accepted */
@@ -47,19 +49,27 @@ class HostWorld
     mbr_stream_handle stream = {0};
     mbr_binding_handle binding = {0};
     mbr_error error = sized<mbr_error>();
+    bool brings_ep = false; /* the plugin, not the CPU EP */
     bool lost = false; /* the EP's line is left open, and whoever brought its table closes it */
 
+    uint32_t tier() const { return brings_ep ? MBR_TIER_DEVICE : MBR_TIER_HOST; }
     mbr_bind_request bind_request() const;
     mbr_range_reserve_result reserve(uint64_t bytes, uint64_t unit = 0);
     mbr_status grow(mbr_range_handle range, uint64_t offset, uint64_t bytes);
     mbr_status release(mbr_range_handle range, bool now = true);
     mbr_alloc_result alloc(uint64_t bytes, mbr_status *status = nullptr);
     mbr_status free_now(mbr_allocation_handle allocation);
+    /* Memory of the mechanism, by the CPU where it can, and else by the EP. */
+    void put(uint64_t address, const std::vector<uint8_t> &bytes);
+    std::vector<uint8_t> get(uint64_t address, uint64_t bytes);
     mbr_authority_figures books();
     mbr_mechanism_figures figures();
     ::testing::AssertionResult clean(); /* the audit */
 
   private:
+    void create_ep();
+    void destroy_ep();
+    void copy(uint64_t to, uint64_t from, uint64_t bytes);
     void close_line();
 };
 

@@ -155,6 +155,7 @@ TEST(Request, UnknownCriticalFlags_AreRefusedAndOptionalOnesIgnored)
     mbr_piece piece = {range.range, 0, 4 * kMiB};
     auto grow = sized<mbr_range_grow_request>();
     grow.holder = world.holder;
+    grow.stream = world.stream;
     grow.pieces = &piece;
     grow.piece_count = 1;
     auto grown = sized<mbr_range_grow_result>();
@@ -165,6 +166,8 @@ TEST(Request, UnknownCriticalFlags_AreRefusedAndOptionalOnesIgnored)
         EXPECT_EQ(MBR_OK, mbr_range_grow(world.manager, &grow, &grown, &world.error));
     }
 
+    /* What fills it has run: MBR_FREE_NOW says so. */
+    EXPECT_EQ(MBR_OK, mbr_ep_synchronize(world.manager, world.stream, kNever, &world.error));
     auto release = sized<mbr_range_release_request>();
     release.piece = piece;
     release.flags = kCritical | MBR_FREE_NOW;

@@ -174,7 +174,7 @@ TEST(Trim, OfTwoAuthorities_KeepsTheBytesInTotal)
 {
     HostWorld world;
     auto authority_request = sized<mbr_authority_request>();
-    authority_request.tier = MBR_TIER_HOST;
+    authority_request.tier = world.tier();
     authority_request.name = "other";
     authority_request.limit_bytes = 64 * kMiB;
     mbr_authority_handle authority, first_authority = world.authority;
