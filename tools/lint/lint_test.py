@@ -208,6 +208,13 @@ class CodeRules(Planted):
         files["host/x/sub/a.c"] = call.replace("m->instance, &r", "&r")
         self.assertEqual(self.findings(rules_code.slot_callers, files), [])
 
+    def test_order_callers_slot_of_a_line_outside_the_ep_found(self):
+        call = "mbr_status a(void)\n{\n    return c->order.signal(\n        c->instance, &r, &o, e);\n}\n"
+        files = {"host/bind/a.c": call, "governor/b.c": call.replace("order.signal", "transfer.fill"),
+                 "host/ep/slot.c": call, "host/ep/audit.c": "void a(void)\n{\n    c->order = *table;\n}\n"}
+        self.assertEqual(sorted(self.findings(rules_code.order_callers, files)),
+                         [("governor/b.c", 3), ("host/bind/a.c", 3)])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -222,4 +222,16 @@ def slot_callers(tree):
                           "it calls a slot; its library needs copts = SLOT_CALLER_COPTS")
 
 
-RULES = (clang_format, includes, headers_alone, shell, slot_callers, dependencies)
+def order_callers(tree):
+    """Lines and streams are called by an EP's context alone (host/ep/slot.c), and by the stand-ins for what is
+    absent: never by the manager, the backing, an allocation or the governor (I23)."""
+    call = re.compile(r"(?:\.|->)(?:order|transfer)(?:\.|->)\w+\(|\bCALL\(\w+, (?:order|transfer)\.")
+    for path in tree.ending(".c"):
+        if not path.startswith(("governor/", "host/")) or path == "host/ep/slot.c":
+            continue
+        for number, line in enumerate(tree.text(path) or [], 1):
+            if call.search(line):
+                yield Finding(path, number, "a slot of order or transfer is called by host/ep/slot.c alone")
+
+
+RULES = (clang_format, includes, headers_alone, shell, slot_callers, order_callers, dependencies)

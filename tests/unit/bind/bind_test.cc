@@ -249,6 +249,98 @@ TEST(Manager, RemovalOfWhatIsReferredTo_IsRefusedWithCounts)
     EXPECT_EQ(MBR_OK, world.release(range.range));
 }
 
+// Code stays while a release is queued (I3): nothing below the queue can be closed, whoever is
+// asked.
+TEST(Manager, ReleasesThatAreQueued_HoldEverythingBelowThemOpen)
+{
+    HostWorld world;
+    std::atomic<bool> open{false};
+    ASSERT_EQ(MBR_OK,
+        mbr_cpu_host_function(
+            world.cpu, world.native,
+            [](void *context) {
+                while (!*static_cast<std::atomic<bool> *>(context))
+                    std::this_thread::yield();
+            },
+            &open, &world.error));
+    auto range = world.reserve(8 * kMiB);
+    ASSERT_EQ(MBR_OK, world.grow(range.range, 0, kMiB));
+    ASSERT_EQ(MBR_OK, world.release(range.range, false));
+    auto block = world.alloc(4096);
+    auto request = sized<mbr_free_request>();
+    request.allocation = block.allocation;
+    request.streams = &world.stream;
+    request.stream_count = 1;
+    ASSERT_EQ(MBR_OK, mbr_free(world.manager, &request, &world.error));
+    uint64_t calls = world.figures().call_count;
+    EXPECT_EQ(MBR_IN_USE, mbr_manager_unbind(world.manager, world.binding, &world.error));
+    EXPECT_EQ(MBR_IN_USE, mbr_ep_destroy(world.manager, world.ep, 0, &world.error));
+    EXPECT_EQ(
+        MBR_IN_USE, mbr_manager_close_mechanism(world.manager, world.mechanism, &world.error));
+    EXPECT_EQ(MBR_IN_USE, mbr_manager_close_plugin(world.manager, world.plugin, &world.error));
+    EXPECT_EQ(MBR_IN_USE, mbr_manager_destroy(world.manager, &world.error));
+    auto figures = sized<mbr_ep_figures>();
+    ASSERT_EQ(MBR_OK, mbr_ep_read(world.manager, world.ep, &figures, &world.error));
+    EXPECT_EQ(2u, figures.queued_count);
+    EXPECT_GE(figures.pin_count, 2u);
+    EXPECT_GE(world.figures().call_count, calls) << "it still answers";
+    open = true;
+    EXPECT_EQ(MBR_OK, mbr_ep_drain(world.manager, world.ep, kNever, &world.error));
+}
+
+// The end of an EP: retired, it takes nothing new and its frees go on; it is destroyed once its
+// queue is drained, and a deadline that passes leaves everything as it was.
+TEST(Manager, RetiredEp_FreesGoOnUntilItIsDrainedAndDestroyed)
+{
+    HostWorld world;
+    mbr_native native = {};
+    ASSERT_EQ(MBR_OK, mbr_cpu_stream_create(world.cpu, &native, &world.error));
+    auto request = sized<mbr_ep_request>();
+    request.order = mbr_cpu_order(world.cpu);
+    request.instance = mbr_cpu_instance(world.cpu);
+    mbr_ep_handle ep = {};
+    ASSERT_EQ(MBR_OK, mbr_ep_create(world.manager, &request, &ep, &world.error));
+    mbr_stream_handle stream = {};
+    ASSERT_EQ(MBR_OK, mbr_ep_attach_stream(world.manager, ep, native, &stream, &world.error));
+    auto bind = world.bind_request();
+    bind.ep = ep;
+    mbr_binding_handle binding = {};
+    ASSERT_EQ(MBR_OK, mbr_manager_bind(world.manager, &bind, &binding, &world.error));
+    auto ask = sized<mbr_alloc_request>();
+    ask.binding = binding;
+    ask.holder = world.holder;
+    ask.stream = stream;
+    ask.bytes = kMiB;
+    auto block = sized<mbr_alloc_result>(), refused = sized<mbr_alloc_result>();
+    ASSERT_EQ(MBR_OK, mbr_alloc(world.manager, &ask, &block, &world.error));
+    std::atomic<bool> open{false};
+    ASSERT_EQ(MBR_OK,
+        mbr_cpu_host_function(
+            world.cpu, native,
+            [](void *context) {
+                while (!*static_cast<std::atomic<bool> *>(context))
+                    std::this_thread::yield();
+            },
+            &open, &world.error));
+
+    ASSERT_EQ(MBR_OK, mbr_ep_retire(world.manager, ep, &world.error));
+    EXPECT_EQ(MBR_BUSY, mbr_alloc(world.manager, &ask, &refused, &world.error));
+    auto give = sized<mbr_free_request>();
+    give.allocation = block.allocation;
+    EXPECT_EQ(MBR_OK, mbr_free(world.manager, &give, &world.error));
+    EXPECT_EQ(MBR_BUSY, mbr_alloc(world.manager, &ask, &refused, &world.error))
+        << "also what waits is not taken again";
+    EXPECT_EQ(MBR_TIMED_OUT, mbr_ep_drain(world.manager, ep, 0, &world.error));
+    EXPECT_EQ(MBR_IN_USE, mbr_manager_unbind(world.manager, binding, &world.error));
+    open = true;
+    EXPECT_EQ(MBR_OK, mbr_ep_drain(world.manager, ep, kNever, &world.error));
+    EXPECT_EQ(MBR_OK, mbr_manager_unbind(world.manager, binding, &world.error));
+    EXPECT_EQ(MBR_OK, mbr_ep_detach_stream(world.manager, stream, &world.error));
+    EXPECT_EQ(MBR_OK, mbr_ep_destroy(world.manager, ep, kNever, &world.error));
+    EXPECT_EQ(MBR_STALE, mbr_ep_drain(world.manager, ep, kNever, &world.error));
+    EXPECT_EQ(MBR_OK, mbr_cpu_stream_destroy(world.cpu, native, &world.error));
+}
+
 // The world's end is the test: every object is closed once, and nothing refers to the instance.
 TEST(Manager, MechanismWhoseCloseAnswersWhatIsForbidden_IsGivenUpOnce)
 {
