@@ -191,13 +191,14 @@ static mbr_status make_binding(mbr_manager *manager, const mbr_bind_request *req
 {
     *made = NULL;
     mbr_bind_parts parts = {0};
-    mbr_status status = find_parts(manager, request, &parts, error);
-    if (status != MBR_OK)
-        return status;
     mbr_binding_record *record = mbr_heap_allocate(&manager->heap, sizeof(*record));
     if (record == NULL)
         return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for a binding");
-    status = refer_parts(manager, &parts, error);
+    mbr_walk walk = mbr_begin_walk(manager); /* the end of a part awaits it */
+    mbr_status status = find_parts(manager, request, &parts, error);
+    if (status == MBR_OK)
+        status = refer_parts(manager, &parts, error);
+    mbr_end_walk(manager, walk);
     if (status != MBR_OK)
         goto free_record;
     status = mbr_context_join_gate(parts.ep->context, mbr_port_gate(parts.mechanism->port), error);

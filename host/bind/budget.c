@@ -128,27 +128,42 @@ free_record:
     return status;
 }
 
+/* Takes the authority out, under the lock, so that no poll finds it between its last count and its
+ * end. Without holders no call at work on it calls anybody back: a holder stays while it is asked,
+ * and while one of its tickets is told of. So what is awaited here is another thread's, and ends by
+ * itself. NULL: *status. */
+static mbr_authority_record *take_idle(
+    mbr_manager *manager, mbr_authority_handle authority, mbr_status *status, mbr_error *error)
+{
+    uint64_t holders = 0, backings = 0;
+    mbr_lock_take(&manager->lock);
+    mbr_authority_record *record = mbr_find_authority(manager, authority.value, status, error);
+    if (record != NULL) {
+        holders = record->holder_count;
+        backings = record->backing_count;
+    }
+    if (record != NULL && holders + backings == 0) {
+        record->closing = true;
+        mbr_table_take(&manager->authorities, authority.value);
+        while (record->caller_count != 0)
+            mbr_condition_wait(&manager->closed, &manager->lock, UINT64_MAX);
+    }
+    mbr_lock_drop(&manager->lock);
+    if (holders + backings == 0)
+        return record;
+    *status = mbr_fail(error, MBR_IN_USE,
+        "%llu holders and %llu bindings refer to the authority; end them first",
+        (unsigned long long)holders, (unsigned long long)backings);
+    return NULL;
+}
+
 mbr_status mbr_manager_destroy_authority(
     mbr_manager *manager, mbr_authority_handle authority, mbr_error *error)
 {
     mbr_status status;
-    mbr_lock_take(&manager->lock);
-    mbr_authority_record *record = mbr_find_authority(manager, authority.value, &status, error);
-    if (record == NULL) {
-        mbr_lock_drop(&manager->lock);
+    mbr_authority_record *record = take_idle(manager, authority, &status, error);
+    if (record == NULL)
         return status;
-    }
-    uint64_t holders = record->holder_count, backings = record->backing_count;
-    uint64_t callers = record->caller_count;
-    bool mine = holders + backings + callers == 0 && !record->closing;
-    record->closing |= mine;
-    if (mine) /* under the lock, so that no poll finds it between its last count and its end */
-        mbr_table_take(&manager->authorities, authority.value);
-    mbr_lock_drop(&manager->lock);
-    if (!mine)
-        return mbr_fail(error, MBR_IN_USE,
-            "%llu holders, %llu bindings and %llu calls refer to the authority; end them first",
-            (unsigned long long)holders, (unsigned long long)backings, (unsigned long long)callers);
     mbr_await_walks(manager);
     status = mbr_authority_destroy(record->authority, error);
     if (status != MBR_OK) {
@@ -161,14 +176,17 @@ mbr_status mbr_manager_destroy_authority(
     return MBR_OK;
 }
 
+/* In a walk, as all that is done to an authority by its handle: its end awaits it. */
 mbr_status mbr_manager_set_limit(mbr_manager *manager, mbr_authority_handle authority,
     uint64_t limit_bytes, uint64_t *over_bytes, mbr_error *error)
 {
     mbr_status status;
     uint64_t over = 0;
+    mbr_walk walk = mbr_begin_walk(manager);
     mbr_authority_record *record = mbr_find_authority(manager, authority.value, &status, error);
     if (record != NULL)
         status = mbr_authority_set_limit(record->authority, limit_bytes, &over, error);
+    mbr_end_walk(manager, walk);
     if (over_bytes != NULL)
         *over_bytes = over;
     return status;
@@ -177,6 +195,18 @@ mbr_status mbr_manager_set_limit(mbr_manager *manager, mbr_authority_handle auth
 /* ---- Holders
  * --------------------------------------------------------------------------------------------------
  */
+
+/* Found and counted in one, so that its end comes before or not at all. NULL: *status. */
+static mbr_authority_record *refer_authority(
+    mbr_manager *manager, mbr_authority_handle authority, mbr_status *status, mbr_error *error)
+{
+    mbr_lock_take(&manager->lock);
+    mbr_authority_record *record = mbr_find_authority(manager, authority.value, status, error);
+    if (record != NULL)
+        record->holder_count++;
+    mbr_lock_drop(&manager->lock);
+    return record;
+}
 
 mbr_status mbr_manager_create_holder(mbr_manager *manager, const mbr_holder_request *request,
     mbr_holder_handle *holder, mbr_error *error)
@@ -191,21 +221,18 @@ mbr_status mbr_manager_create_holder(mbr_manager *manager, const mbr_holder_requ
         mbr_flags_check(request->flags, MBR_HOLDER_BORROWS, "mbr_holder_request", error);
     if (status != MBR_OK)
         return status;
-    mbr_authority_record *authority =
-        mbr_find_authority(manager, request->authority.value, &status, error);
+    mbr_authority_record *authority = refer_authority(manager, request->authority, &status, error);
     if (authority == NULL)
         return status;
     mbr_holder_record *record = mbr_heap_allocate(&manager->heap, sizeof(*record));
-    if (record == NULL)
-        return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for a holder");
+    if (record == NULL) {
+        status = mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for a holder");
+        goto uncount;
+    }
     uint64_t handle;
     status = mbr_table_prepare(&manager->holders, &handle, error);
     if (status != MBR_OK)
         goto free_record;
-    status = mbr_refer(manager, &authority->closing, &authority->holder_count,
-        "the authority is being destroyed", error);
-    if (status != MBR_OK)
-        goto drop_handle;
     mbr_holder_options options = {.name = request->name,
         .role = request->role,
         .allowance_bytes = request->allowance_bytes,
@@ -213,19 +240,19 @@ mbr_status mbr_manager_create_holder(mbr_manager *manager, const mbr_holder_requ
         .pressed = request->pressed};
     status = mbr_holder_create(authority->authority, &options, &record->holder, error);
     if (status != MBR_OK)
-        goto uncount;
+        goto drop_handle;
     record->authority = authority;
     record->holder_id = mbr_holder_id(record->holder);
     record->handle = handle;
     mbr_table_publish(&manager->holders, handle, record);
     holder->value = handle;
     return MBR_OK;
-uncount:
-    mbr_unrefer(manager, &authority->holder_count);
 drop_handle:
     mbr_table_take(&manager->holders, handle);
 free_record:
     mbr_heap_release(&manager->heap, record);
+uncount:
+    mbr_unrefer(manager, &authority->holder_count);
     return status;
 }
 
@@ -316,15 +343,15 @@ mbr_status mbr_manager_read_authority(mbr_manager *manager, mbr_authority_handle
     mbr_authority_figures *figures, mbr_error *error)
 {
     mbr_status status;
-    mbr_growable_give(figures, NULL, 0);
-    mbr_authority_record *record = mbr_find_authority(manager, authority.value, &status, error);
-    if (record == NULL)
-        return status;
-    mbr_manager_fold(manager);
     mbr_authority_figures whole = {MBR_SIZED(mbr_authority_figures)};
-    mbr_authority_figures_read(record->authority, &whole);
-    mbr_growable_give(figures, &whole, sizeof(whole));
-    return MBR_OK;
+    mbr_manager_fold(manager);
+    mbr_walk walk = mbr_begin_walk(manager);
+    mbr_authority_record *record = mbr_find_authority(manager, authority.value, &status, error);
+    if (record != NULL)
+        mbr_authority_figures_read(record->authority, &whole);
+    mbr_end_walk(manager, walk);
+    mbr_growable_give(figures, record != NULL ? &whole : NULL, record != NULL ? sizeof(whole) : 0);
+    return status;
 }
 
 mbr_status mbr_manager_read_holders(mbr_manager *manager, mbr_authority_handle authority,
@@ -332,27 +359,28 @@ mbr_status mbr_manager_read_holders(mbr_manager *manager, mbr_authority_handle a
 {
     *count = 0;
     mbr_status status;
-    mbr_authority_record *record = mbr_find_authority(manager, authority.value, &status, error);
-    if (record == NULL)
-        return status;
     mbr_manager_fold(manager);
-    mbr_authority_holders_read(record->authority, lines, capacity, count);
-    return MBR_OK;
+    mbr_walk walk = mbr_begin_walk(manager);
+    mbr_authority_record *record = mbr_find_authority(manager, authority.value, &status, error);
+    if (record != NULL)
+        mbr_authority_holders_read(record->authority, lines, capacity, count);
+    mbr_end_walk(manager, walk);
+    return status;
 }
 
 mbr_status mbr_manager_read_holder(
     mbr_manager *manager, mbr_holder_handle holder, mbr_holder_figures *figures, mbr_error *error)
 {
     mbr_status status;
-    mbr_growable_give(figures, NULL, 0);
-    mbr_holder_record *record = mbr_find_holder(manager, holder.value, &status, error);
-    if (record == NULL)
-        return status;
-    mbr_manager_fold(manager);
     mbr_holder_figures whole = {MBR_SIZED(mbr_holder_figures)};
-    mbr_holder_figures_read(record->holder, &whole);
-    mbr_growable_give(figures, &whole, sizeof(whole));
-    return MBR_OK;
+    mbr_manager_fold(manager);
+    mbr_walk walk = mbr_begin_walk(manager);
+    mbr_holder_record *record = mbr_find_holder(manager, holder.value, &status, error);
+    if (record != NULL)
+        mbr_holder_figures_read(record->holder, &whole);
+    mbr_end_walk(manager, walk);
+    mbr_growable_give(figures, record != NULL ? &whole : NULL, record != NULL ? sizeof(whole) : 0);
+    return status;
 }
 
 /* ---- Audit

@@ -259,7 +259,10 @@ mbr_status mbr_refuse_in_callback(mbr_error *error)
 
 void mbr_poll_end(mbr_manager *manager, mbr_authority_record *record)
 {
-    mbr_unrefer(manager, &record->caller_count);
+    mbr_lock_take(&manager->lock);
+    if (--record->caller_count == 0)
+        mbr_condition_signal_all(&manager->closed); /* its end may wait for that */
+    mbr_lock_drop(&manager->lock);
 }
 
 /* What may call clients back, one authority after another. */

@@ -138,8 +138,9 @@ typedef struct mbr_authority_request {
 
 MBR_API mbr_status mbr_manager_create_authority(mbr_manager *manager,
     const mbr_authority_request *request, mbr_authority_handle *authority, mbr_error *error);
-/* MBR_IN_USE while a holder or a binding refers to it, or a call of another thread that may ask its
- * holders: a poll, a changed limit, a retirement of tickets. */
+/* MBR_IN_USE while a holder or a binding refers to it, and so in every callback that one of its
+ * calls makes. Waits for the calls of other threads that found it before: without holders they end
+ * by themselves. A call by its handle that comes later is MBR_STALE. */
 MBR_API mbr_status mbr_manager_destroy_authority(
     mbr_manager *manager, mbr_authority_handle authority, mbr_error *error);
 

@@ -217,7 +217,10 @@ MBR_API mbr_status mbr_prefix_attach(mbr_manager *manager, const mbr_prefix_atta
     mbr_prefix_attach_result *result, mbr_error *error);
 
 /* Ends the prefix object. Its extents live on while a range has them mapped; the bill moves to one
- * of those, or the extents go to the cache after the streams of the ranges are done. */
+ * of those, or the extents go to the cache after the streams of the ranges are done. Waits, however
+ * long that takes, for the calls of other threads that have found it before: an attach (its slots
+ * to map the extents, and no callback of a client) and a read. A driver that hangs in one of them
+ * keeps it waiting. */
 MBR_API mbr_status mbr_prefix_release(
     mbr_manager *manager, mbr_prefix_handle prefix, mbr_error *error);
 

@@ -332,6 +332,41 @@ TEST_F(Tickets, EndInsideTheWaitThatTellsOfIt_EndsBoth)
     ASSERT_EQ(MBR_OK, world.release(range.range));
 }
 
+// Its end would wait for the call that tells of the ticket, which is this thread's.
+TEST_F(Tickets, HolderAndAuthorityInsideTheTellingOfALastTicket_AreInUse)
+{
+    auto pool = sized<mbr_authority_request>();
+    pool.name = "brief";
+    pool.tier = MBR_TIER_HOST;
+    pool.limit_bytes = kMiB;
+    auto payer = sized<mbr_holder_request>();
+    payer.name = "brief";
+    payer.allowance_bytes = MBR_NO_ALLOWANCE;
+    struct Told {
+        mbr_manager *manager;
+        mbr_authority_handle authority;
+        mbr_holder_handle holder;
+        mbr_status of_holder, of_authority;
+    } told = {world.manager, {0}, {0}, MBR_OK, MBR_OK};
+    ASSERT_EQ(
+        MBR_OK, mbr_manager_create_authority(world.manager, &pool, &told.authority, &world.error));
+    payer.authority = told.authority;
+    ASSERT_EQ(MBR_OK, mbr_manager_create_holder(world.manager, &payer, &told.holder, &world.error));
+    auto request = Wish(told.holder, kMiB);
+    request.context = &told;
+    request.settled = [](void *context, mbr_ticket_handle ticket) {
+        auto *self = static_cast<Told *>(context);
+        EXPECT_EQ(MBR_OK, mbr_manager_end_ticket(self->manager, ticket, nullptr));
+        self->of_holder = mbr_manager_destroy_holder(self->manager, self->holder, nullptr);
+        self->of_authority = mbr_manager_destroy_authority(self->manager, self->authority, nullptr);
+    };
+    Submit(request);
+    EXPECT_EQ(MBR_IN_USE, told.of_holder);
+    EXPECT_EQ(MBR_IN_USE, told.of_authority);
+    EndHolder(told.holder);
+    EXPECT_EQ(MBR_OK, mbr_manager_destroy_authority(world.manager, told.authority, &world.error));
+}
+
 TEST_F(Tickets, InsideAHoldersCallback_ATicketIsSubmittedAndEndedButNotWaitedFor)
 {
     auto range = world.reserve(32 * kMiB, 2 * kMiB);

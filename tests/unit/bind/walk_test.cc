@@ -159,7 +159,18 @@ TEST(Walk, PrefixesAttachedWhileTheyAreReleased_AreThereOrStale)
     EXPECT_TRUE(world.clean());
 }
 
-TEST(Walk, AuthoritiesDestroyedWhileAnotherThreadPolls_EndOnceOrAreInUse)
+mbr_authority_handle CreateBrief(HostWorld &world)
+{
+    auto request = sized<mbr_authority_request>();
+    request.tier = MBR_TIER_HOST;
+    request.name = "brief";
+    request.limit_bytes = kMiB;
+    mbr_authority_handle brief = {0};
+    EXPECT_EQ(MBR_OK, mbr_manager_create_authority(world.manager, &request, &brief, &world.error));
+    return brief;
+}
+
+TEST(Walk, AuthoritiesDestroyedWhileAnotherThreadPolls_EndAtOnce)
 {
     HostWorld world;
     std::atomic<bool> done{false};
@@ -168,21 +179,61 @@ TEST(Walk, AuthoritiesDestroyedWhileAnotherThreadPolls_EndOnceOrAreInUse)
         for (; !done.load(); polls++)
             mbr_manager_poll(world.manager);
     });
-    auto request = sized<mbr_authority_request>();
-    request.tier = MBR_TIER_HOST;
-    request.name = "brief";
-    request.limit_bytes = kMiB;
-    for (int i = 0; i < 1000 || polls.load() < 1000; i++) {
-        mbr_authority_handle brief = {0};
+    for (int i = 0; i < 1000 || polls.load() < 1000; i++)
         EXPECT_EQ(
-            MBR_OK, mbr_manager_create_authority(world.manager, &request, &brief, &world.error));
+            MBR_OK, mbr_manager_destroy_authority(world.manager, CreateBrief(world), &world.error))
+            << world.error.text;
+    done = true;
+    poller.join();
+    EXPECT_TRUE(world.clean());
+}
+
+// Whatever another thread does by the handle at that moment is served, or comes too late.
+TEST(Walk, AuthoritiesDestroyedWhileTheirHandlesAreUsed_AreThereOrStale)
+{
+    HostWorld world;
+    std::atomic<bool> done{false};
+    std::atomic<uint64_t> handle{0}, wrong{0}, served{0};
+    std::thread other([&] {
+        auto judge = [&](mbr_status status) {
+            served += status == MBR_OK;
+            wrong += status != MBR_OK && status != MBR_UNKNOWN_OBJECT && status != MBR_STALE;
+            return status;
+        };
+        while (!done.load()) {
+            mbr_authority_handle brief = {handle.load()};
+            auto figures = sized<mbr_authority_figures>();
+            judge(mbr_manager_read_authority(world.manager, brief, &figures, nullptr));
+            judge(mbr_manager_set_limit(world.manager, brief, 2 * kMiB, nullptr, nullptr));
+            auto line = sized<mbr_holder_figures>();
+            uint32_t count;
+            judge(mbr_manager_read_holders(world.manager, brief, &line, 1, &count, nullptr));
+            auto change = sized<mbr_limit_change>();
+            change.limit_bytes = kMiB;
+            auto answer = sized<mbr_limit_answer>();
+            judge(mbr_manager_change_limit(world.manager, brief, &change, &answer, nullptr));
+            judge(mbr_manager_retire_tickets(world.manager, brief, nullptr));
+            auto request = sized<mbr_holder_request>();
+            request.authority = brief;
+            request.name = "brief";
+            request.allowance_bytes = MBR_NO_ALLOWANCE;
+            mbr_holder_handle holder;
+            if (judge(mbr_manager_create_holder(world.manager, &request, &holder, nullptr)) ==
+                MBR_OK)
+                wrong += mbr_manager_destroy_holder(world.manager, holder, nullptr) != MBR_OK;
+        }
+    });
+    for (int i = 0; i < 500 || served.load() < 200; i++) {
+        mbr_authority_handle brief = CreateBrief(world);
+        handle = brief.value;
         mbr_status status = MBR_IN_USE;
-        while (status == MBR_IN_USE) // by the poll
+        while (status == MBR_IN_USE) // by a holder
             status = mbr_manager_destroy_authority(world.manager, brief, &world.error);
         EXPECT_EQ(MBR_OK, status) << world.error.text;
     }
     done = true;
-    poller.join();
+    other.join();
+    EXPECT_EQ(0u, wrong.load());
     EXPECT_TRUE(world.clean());
 }
 
