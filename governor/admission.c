@@ -40,7 +40,8 @@ bool mbr_all_can_finish(uint64_t free_bytes, mbr_member_need *needs, uint32_t co
 }
 
 /* What the members have and could have: the limit in force, with what a shared ledger has free,
- * less what others own, caches apart, which give way. */
+ * less what others own, caches apart, which give way; and less what is withheld, of a cache or of
+ * the holder itself: with that nobody finishes. */
 static uint64_t capacity(mbr_holder *holder)
 {
     mbr_authority *authority = holder->authority;
@@ -48,15 +49,19 @@ static uint64_t capacity(mbr_holder *holder)
     mbr_lock_take(&authority->governor->lock);
     mbr_books_read_locked(authority, &books);
     mbr_sums own = mbr_sums_read(holder);
+    uint64_t withheld = mbr_holder_withheld(holder);
     mbr_lock_drop(&authority->governor->lock);
-    uint64_t cached = books.cached - (holder->role == MBR_ROLE_CACHE ? own.charged : 0);
+    uint64_t given_way = books.cached - books.stuck;
+    if (holder->role == MBR_ROLE_CACHE)
+        given_way -= own.charged - withheld;
     uint64_t others =
-        mbr_sum_shown(books.granted + books.charged - own.granted - own.charged - cached);
+        mbr_sum_shown(books.granted + books.charged - own.granted - own.charged - given_way);
     mbr_lock_take(&authority->lock);
     uint64_t limit = mbr_lease_reach_locked(authority);
     mbr_lock_drop(&authority->lock);
     uint64_t own_most = holder->borrows ? UINT64_MAX : holder->allowance_bytes;
-    return mbr_min(limit - mbr_min(limit, others), own_most);
+    uint64_t most = mbr_min(limit - mbr_min(limit, others), own_most);
+    return most - mbr_min(most, withheld);
 }
 
 /* Sorts the members. */

@@ -28,8 +28,9 @@ bool mbr_all_can_finish(uint64_t free_bytes, mbr_member_need *needs, uint32_t co
 
 /* For the members of one authority. What others of the authority have charged is not theirs to use:
  * the capacity is the limit in force, with what a shared ledger had free when it was asked last,
- * less what other holders have, but for what caches have charged; and at most the allowance of
- * `holder`, unless it borrows. `holder` pays for all members. */
+ * less what other holders have, but for what caches have charged and could give; at most the
+ * allowance of `holder`, unless it borrows; and less what of `holder` is quarantined or retained,
+ * which nobody can use. `holder` pays for all members. */
 mbr_status mbr_admission_create(mbr_holder *holder, mbr_admission **admission, mbr_error *error);
 /* MBR_IN_USE while there are members. NULL is allowed. */
 mbr_status mbr_admission_destroy(mbr_admission *admission, mbr_error *error);

@@ -7,8 +7,8 @@
  *   2. those that stay within their holder's own allowance before those that borrow.
  *   3. the higher priority, with its age counted; then the oldest.
  *
- * A ticket above the set limit is refused, and one whose deadline is past times out, before
- * anything else.
+ * A ticket above the set limit, or the shared ledger's, is refused, and one whose deadline is past
+ * times out, before anything else.
  *
  * In that order, made once, each gets its bytes if they are free and its holder may lease them. One
  * that is matured or asking, that has to wait for bytes alone and could get them under the limit in
@@ -27,7 +27,7 @@ typedef enum mbr_verdict {
     MBR_VERDICT_WAIT = 0,
     MBR_VERDICT_GRANT,
     MBR_VERDICT_TIME_OUT, /* its deadline is past */
-    MBR_VERDICT_REFUSE,   /* above the set limit: never */
+    MBR_VERDICT_REFUSE,   /* above what was set as the limit: never */
 } mbr_verdict;
 
 typedef struct mbr_arbiter_ticket {
@@ -50,7 +50,7 @@ typedef struct mbr_arbiter_ticket {
 typedef struct mbr_arbiter_pool {
     uint64_t now_ns;
     uint64_t free_bytes;      /* claimed by nobody */
-    uint64_t set_limit_bytes; /* more is refused for good */
+    uint64_t set_limit_bytes; /* or the ledger's, if that is less: more is refused for good */
     uint64_t limit_bytes;     /* in force, less what is withheld: more cannot be satisfied now */
 } mbr_arbiter_pool;
 

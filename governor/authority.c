@@ -45,6 +45,7 @@ static void init_authority(mbr_authority *authority, mbr_governor *governor,
     authority->measured_limit_bytes = UINT64_MAX;
     authority->exhausted_limit_bytes = UINT64_MAX;
     authority->leased_limit_bytes = options->shared == NULL ? UINT64_MAX : 0;
+    authority->ledger_limit_bytes = UINT64_MAX;
     authority->device_free_bytes = MBR_UNKNOWN_BYTES;
     mbr_limit_apply_locked(authority);
     authority->revision = 0;

@@ -119,6 +119,7 @@ struct mbr_authority {
     uint64_t measured_limit_bytes;  /* lock; UINT64_MAX: none */
     uint64_t exhausted_limit_bytes; /* lock; UINT64_MAX: none */
     uint64_t leased_limit_bytes;    /* lock; of the shared ledger; UINT64_MAX: none */
+    uint64_t ledger_limit_bytes;    /* lock; of all members, as of then; UINT64_MAX: unknown */
     uint64_t wanted_bytes;          /* lock; by other members, as of then */
     uint64_t leasable_bytes;        /* lock; what the ledger had free when it was asked last */
     uint64_t device_free_bytes;     /* lock; MBR_UNKNOWN_BYTES: never measured */
@@ -247,6 +248,8 @@ uint64_t mbr_claimed_locked(const mbr_authority *authority) MBR_REQUIRES(&author
 /* The least of the limits, with the leased one and without it. */
 uint64_t mbr_limit_least_locked(const mbr_authority *authority) MBR_REQUIRES(&authority->lock);
 uint64_t mbr_limit_unleased_locked(const mbr_authority *authority) MBR_REQUIRES(&authority->lock);
+/* No release changes that more can never be had: the set limit, and the shared ledger's. */
+uint64_t mbr_limit_for_ever_locked(const mbr_authority *authority) MBR_REQUIRES(&authority->lock);
 /* The least comes into force; a new one is a revision. */
 void mbr_limit_apply_locked(mbr_authority *authority) MBR_REQUIRES(&authority->lock);
 mbr_status mbr_limit_check(const mbr_authority *authority, uint64_t limit_bytes, mbr_error *error);
@@ -288,6 +291,7 @@ typedef struct mbr_sums {
 typedef struct mbr_books {
     uint64_t granted, charged, mapped, refunded_total;
     uint64_t cached;                       /* of charged: of holders of the role cache */
+    uint64_t stuck;                        /* of cached: withheld, so that no cache gives it */
     uint64_t allowances, unused, borrowed; /* of holders with an allowance; 2^64 - 1: or more */
     uint64_t quarantined;
     uint64_t retained;
@@ -299,6 +303,8 @@ typedef struct mbr_slot_sums {
     uint64_t charged, highest_charged, credit, grant_count;
 } mbr_slot_sums;
 
+/* Of what it has charged: quarantined or retained. */
+uint64_t mbr_holder_withheld(const mbr_holder *holder);
 mbr_sums mbr_sums_read(const mbr_holder *holder);
 mbr_slot_sums mbr_slot_sums_read(const mbr_authority *authority);
 /* A sum that threads at work may have torn: what looks negative is 0. */

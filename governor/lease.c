@@ -26,6 +26,7 @@ static void take_view(mbr_authority *authority, const mbr_shared_view *view)
 {
     mbr_lock_take(&authority->lock);
     mbr_limit_set_leased_locked(authority, view->own_bytes);
+    authority->ledger_limit_bytes = view->limit_bytes;
     authority->leasable_bytes = view->limit_bytes - mbr_min(view->limit_bytes, view->leased_bytes);
     authority->wanted_bytes = view->wanted_bytes;
     mbr_tickets_settle_locked(authority);

@@ -19,6 +19,12 @@ uint64_t mbr_limit_unleased_locked(const mbr_authority *authority)
         mbr_min(authority->exhausted_limit_bytes, MBR_BYTES_LIMIT));
 }
 
+uint64_t mbr_limit_for_ever_locked(const mbr_authority *authority)
+{
+    return mbr_min(
+        mbr_min(authority->set_limit_bytes, authority->ledger_limit_bytes), MBR_BYTES_LIMIT);
+}
+
 uint64_t mbr_limit_least_locked(const mbr_authority *authority)
 {
     return mbr_min(mbr_limit_unleased_locked(authority), authority->leased_limit_bytes);
@@ -74,7 +80,8 @@ void mbr_limit_set_locked(mbr_authority *authority, uint64_t limit_bytes)
     authority->set_revision++;
     authority->exhausted_limit_bytes =
         UINT64_MAX; /* whoever sets it knows better, or learns anew */
-    mbr_limit_apply_locked(authority);
+    if (apply_locked(authority))
+        authority->revision++;
     mbr_tickets_settle_locked(authority); /* some may be refused by the set limit alone */
 }
 

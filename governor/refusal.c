@@ -229,6 +229,16 @@ mbr_status mbr_claim_or_refuse(mbr_holder *holder, uint64_t bytes, mbr_refusal *
     return answer(holder, bytes, &made, refusal);
 }
 
+/* As of when the ledger was asked last. */
+static mbr_shared_view ledger_as_known_locked(const mbr_authority *authority)
+    MBR_REQUIRES(&authority->lock)
+{
+    uint64_t limit = authority->ledger_limit_bytes;
+    return (mbr_shared_view){.limit_bytes = limit,
+        .leased_bytes = limit - authority->leasable_bytes,
+        .chunk_bytes = mbr_shared_chunk_bytes(limit)};
+}
+
 /* What stood when nothing was claimed: for refusals that no claim led to. */
 static decision decide_nothing(mbr_holder *holder, uint32_t reason)
 {
@@ -240,18 +250,33 @@ static decision decide_nothing(mbr_holder *holder, uint32_t reason)
     made.limit_bytes = atomic_load_explicit(&authority->limit_bytes, memory_order_relaxed);
     made.available_bytes = mbr_min(allowance_left(holder), room < 0 ? 0 : (uint64_t)room);
     made.device_free_bytes = authority->device_free_bytes;
+    if (authority->ledger_limit_bytes != UINT64_MAX)
+        made.shared = ledger_as_known_locked(authority);
     mbr_lock_drop(&authority->lock);
     return made;
 }
 
+static uint64_t most_for_ever(mbr_authority *authority)
+{
+    mbr_lock_take(&authority->lock);
+    uint64_t most = mbr_limit_for_ever_locked(authority);
+    mbr_lock_drop(&authority->lock);
+    return most;
+}
+
+/* The ledger's limit may have risen since it was asked last. */
+static bool is_above_all_limits(mbr_authority *authority, uint64_t bytes)
+{
+    if (bytes <= most_for_ever(authority))
+        return false;
+    mbr_lease_settle(authority, MBR_UNKNOWN_BYTES);
+    return bytes > most_for_ever(authority);
+}
+
 mbr_status mbr_refuse_for_ever(mbr_holder *holder, uint64_t bytes, mbr_refusal *refusal)
 {
-    mbr_authority *authority = holder->authority;
-    mbr_lock_take(&authority->lock);
-    uint64_t set = mbr_min(authority->set_limit_bytes, MBR_BYTES_LIMIT);
-    mbr_lock_drop(&authority->lock);
     uint32_t reason = 0;
-    if (bytes > set)
+    if (is_above_all_limits(holder->authority, bytes))
         reason = MBR_REFUSED_CAPACITY;
     else if (bytes > holder->allowance_bytes && !holder->borrows)
         reason = MBR_REFUSED_ALLOWANCE;

@@ -91,6 +91,11 @@ static void add_share(mbr_books *books, const mbr_holder *holder)
     books->borrowed += mbr_borrowed(holder);
 }
 
+uint64_t mbr_holder_withheld(const mbr_holder *holder)
+{
+    return load(&holder->quarantined_bytes) + load(&holder->retained_bytes);
+}
+
 void mbr_books_read_locked(const mbr_authority *authority, mbr_books *books)
 {
     memset(books, 0, sizeof(*books));
@@ -104,8 +109,10 @@ void mbr_books_read_locked(const mbr_authority *authority, mbr_books *books)
         books->refunded_total += sums.refunded_total;
         books->quarantined += load(&holder->quarantined_bytes);
         books->retained += load(&holder->retained_bytes);
-        if (holder->role == MBR_ROLE_CACHE)
+        if (holder->role == MBR_ROLE_CACHE) {
             books->cached += sums.charged;
+            books->stuck += mbr_holder_withheld(holder);
+        }
         add_share(books, holder);
         books->holder_count++;
     }

@@ -1,7 +1,7 @@
 /* Responsible for tickets: their states, their place in the queue, and for carrying out what the
- * arbiter decides, under the authority's lock. Never picks who gets bytes (arbiter.c), never asks a
- * holder (pressure.c), and never runs a callback under a lock. */
-#include "governor/internal.h"
+ * arbiter decides, under the authority's lock. Never picks who gets bytes (arbiter.c), never asks
+ * anybody and tells nobody (asking.c). */
+#include "governor/ticket_record.h"
 
 #include "abi/base/assert.h"
 #include "abi/base/checked.h"
@@ -9,28 +9,7 @@
 #include "governor/ticket_states.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <utlist.h>
-
-struct mbr_ticket {
-    mbr_holder *holder;
-    uint64_t bytes, since_ns, deadline_ns;
-    uint64_t number, generation;
-    uint32_t priority;
-    bool quiet;
-    _Atomic uint32_t state;
-    void (*settled)(void *context, mbr_ticket *ticket);
-    void *context;
-    /* All below under the authority's lock. */
-    mbr_ticket *prev, *next; /* of those that wait, then of those to be told */
-    bool is_due;             /* in the list of those to be told */
-    bool is_orphan;          /* destroyed by the thread that keeps it, which frees it */
-    bool is_kept;            /* by the one thread that asks for it or, later, tells of it */
-    pthread_t keeper;        /* without the lock; the ticket outlives that */
-    uint64_t asked_at_ns;
-    uint64_t held_bytes;   /* of what nobody has: kept for this one */
-    mbr_condition changed; /* its state or its keepers */
-};
 
 static const char *const state_names[MBR_TICKET_STATE_COUNT] = {
     "waiting", "granted", "claimed", "returned", "cancelled", "timed out", "stale", "refused"};
@@ -42,16 +21,6 @@ static const uint32_t state_successors[MBR_TICKET_STATE_COUNT] = {
 };
 const mbr_state_table mbr_ticket_states = {
     "ticket", state_names, state_successors, MBR_TICKET_STATE_COUNT};
-
-static mbr_authority *authority_of(const mbr_ticket *ticket)
-{
-    return ticket->holder->authority;
-}
-
-static uint32_t state_of(const mbr_ticket *ticket)
-{
-    return atomic_load_explicit(&ticket->state, memory_order_acquire);
-}
 
 /* ---- The queue */
 
@@ -70,8 +39,7 @@ static void leave_locked(mbr_authority *authority, mbr_ticket *ticket, uint32_t 
     mbr_condition_signal_all(&ticket->changed);
 }
 
-static void remove_due_locked(mbr_authority *authority, mbr_ticket *ticket)
-    MBR_REQUIRES(&authority->lock)
+void mbr_ticket_remove_due_locked(mbr_authority *authority, mbr_ticket *ticket)
 {
     DL_DELETE(authority->due, ticket);
     ticket->is_due = false;
@@ -152,7 +120,7 @@ void mbr_tickets_settle_locked(mbr_authority *authority)
     mbr_arbiter_pool pool = {
         .now_ns = mbr_clock_now(&authority->governor->clock),
         .free_bytes = take_free_locked(authority),
-        .set_limit_bytes = mbr_min(authority->set_limit_bytes, MBR_BYTES_LIMIT),
+        .set_limit_bytes = mbr_limit_for_ever_locked(authority),
         .limit_bytes = mbr_ticket_reach_locked(authority),
     };
     mbr_arbitration made = mbr_arbitrate(&pool, authority->view, count);
@@ -178,7 +146,7 @@ uint64_t mbr_ticket_bytes(const mbr_ticket *ticket)
 
 const char *mbr_ticket_state_name(const mbr_ticket *ticket)
 {
-    return state_names[state_of(ticket)];
+    return state_names[mbr_ticket_state(ticket)];
 }
 
 uint32_t mbr_tickets_read_locked(const mbr_authority *authority, uint64_t *bytes)
@@ -206,167 +174,6 @@ uint64_t mbr_tickets_bytes_beyond(mbr_authority *authority, uint64_t deadline_ns
     }
     mbr_lock_drop(&authority->lock);
     return bytes;
-}
-
-/* ---- Keepers */
-static void free_ticket(mbr_ticket *ticket)
-{
-    mbr_heap heap = authority_of(ticket)->governor->heap;
-    mbr_condition_finish(&ticket->changed);
-    atomic_fetch_sub_explicit(&ticket->holder->ticket_count, 1, memory_order_release);
-    mbr_heap_release(&heap, ticket);
-}
-
-static void keep_locked(mbr_authority *authority, mbr_ticket *ticket) MBR_REQUIRES(&authority->lock)
-{
-    (void)authority; /* clang matches the lock by it */
-    MBR_ASSERT(!ticket->is_kept);
-    ticket->is_kept = true;
-    ticket->keeper = pthread_self();
-}
-
-static bool is_kept_by(const mbr_ticket *ticket, bool own)
-{
-    return ticket->is_kept && (pthread_equal(ticket->keeper, pthread_self()) != 0) == own;
-}
-
-/* The ticket may be gone afterwards. Who asked for it delivers next: nobody else told of it. */
-static void let_go(mbr_ticket *ticket)
-{
-    mbr_authority *authority = authority_of(ticket);
-    mbr_lock_take(&authority->lock);
-    ticket->is_kept = false;
-    if (state_of(ticket) == MBR_TICKET_WAITING)
-        mbr_tickets_settle_locked(authority); /* what was held for it alone is free again */
-    bool ends = ticket->is_orphan;
-    mbr_condition_signal_all(&ticket->changed);
-    mbr_lock_drop(&authority->lock);
-    if (ends)
-        free_ticket(ticket);
-}
-
-/* ---- Asking the holders */
-static bool is_due_to_ask(const mbr_ticket *ticket, uint64_t now_ns)
-{
-    return !ticket->quiet && !ticket->is_kept && state_of(ticket) == MBR_TICKET_WAITING &&
-        now_ns - ticket->asked_at_ns >= MBR_PRESS_INTERVAL_NS;
-}
-
-/* What the holders are to give for it now: 0 when it does not wait any more, or no gift helps. */
-static uint64_t missing(mbr_ticket *ticket, bool *own_only)
-{
-    mbr_authority *authority = authority_of(ticket);
-    mbr_lock_take(&authority->lock);
-    mbr_tickets_settle_locked(authority);
-    uint64_t bytes = 0;
-    if (state_of(ticket) == MBR_TICKET_WAITING)
-        bytes = mbr_press_bytes_locked(
-            authority, ticket->holder, ticket->bytes, ticket->held_bytes, own_only);
-    mbr_lock_drop(&authority->lock);
-    return bytes;
-}
-
-/* One round after another while that brings something: figures are read again after each. */
-static void press(mbr_ticket *ticket)
-{
-    mbr_authority *authority = authority_of(ticket);
-    mbr_pressure pressure = {.struct_size = sizeof(pressure),
-        .tier = authority->tier,
-        .role = ticket->holder->role,
-        .priority = ticket->priority,
-        .holder_id = ticket->holder->id,
-        .deadline_ns = ticket->deadline_ns,
-        .generation = ticket->generation};
-    bool own_only;
-    for (int round = 0; round < MBR_PRESS_ROUND_LIMIT_COUNT; round++) {
-        pressure.bytes = missing(ticket, &own_only);
-        if (pressure.bytes == 0 || mbr_press(authority, &pressure, own_only) == 0)
-            break;
-    }
-}
-
-/* Inside a holder's callback nobody is asked: holders do not press each other. */
-static bool try_keep_to_ask_locked(mbr_authority *authority, mbr_ticket *ticket)
-    MBR_REQUIRES(&authority->lock)
-{
-    uint64_t now = mbr_clock_now(&authority->governor->clock);
-    if (mbr_is_pressing() || !is_due_to_ask(ticket, now))
-        return false;
-    keep_locked(authority, ticket);
-    ticket->asked_at_ns = now;
-    return true;
-}
-
-static void ask_for(mbr_ticket *ticket)
-{
-    mbr_authority *authority = authority_of(ticket);
-    mbr_lock_take(&authority->lock);
-    bool mine = try_keep_to_ask_locked(authority, ticket);
-    mbr_lock_drop(&authority->lock);
-    if (!mine)
-        return;
-    press(ticket);
-    let_go(ticket);
-}
-
-/* For the one that goes first of those that have not asked lately. */
-static void ask_for_first(mbr_authority *authority)
-{
-    mbr_lock_take(&authority->lock);
-    mbr_ticket *ticket = authority->waiting;
-    while (ticket != NULL && !try_keep_to_ask_locked(authority, ticket))
-        ticket = ticket->next;
-    mbr_lock_drop(&authority->lock);
-    if (ticket == NULL)
-        return;
-    press(ticket);
-    let_go(ticket);
-}
-
-/* ---- Telling */
-static _Thread_local const mbr_authority *telling_of;
-
-/* The first that nobody asks for: its submitter may have more to do before anybody is told. */
-static mbr_ticket *take_due(mbr_authority *authority)
-{
-    mbr_lock_take(&authority->lock);
-    mbr_ticket *ticket = authority->due;
-    while (ticket != NULL && ticket->is_kept)
-        ticket = ticket->next;
-    if (ticket != NULL) {
-        remove_due_locked(authority, ticket);
-        keep_locked(authority, ticket);
-    }
-    mbr_lock_drop(&authority->lock);
-    return ticket;
-}
-
-/* What a callback makes due is told by the loop that called it, not by one inside another. */
-void mbr_authority_deliver(mbr_authority *authority)
-{
-    if (telling_of == authority ||
-        atomic_load_explicit(&authority->due_count, memory_order_acquire) == 0)
-        return;
-    mbr_lock_assert_none_held();
-    const mbr_authority *outer = telling_of;
-    telling_of = authority;
-    mbr_ticket *ticket;
-    while ((ticket = take_due(authority)) != NULL) {
-        ticket->settled(ticket->context, ticket);
-        let_go(ticket);
-    }
-    telling_of = outer;
-}
-
-void mbr_authority_poll(mbr_authority *authority)
-{
-    if (atomic_load(&authority->waiting_count) != 0) {
-        mbr_tickets_settle(authority);
-        mbr_lease_for_tickets(authority);
-        ask_for_first(authority);
-    }
-    mbr_lease_yield(authority);
-    mbr_authority_deliver(authority);
 }
 
 /* ---- Submitting */
@@ -407,7 +214,7 @@ static bool try_enqueue(mbr_authority *authority, mbr_ticket *ticket)
     if (fits) {
         ticket->number = ++authority->ticket_number;
         ticket->generation = authority->generation;
-        keep_locked(authority, ticket); /* until it was pressed */
+        mbr_ticket_keep_locked(authority, ticket); /* until it was pressed */
         ticket->asked_at_ns = mbr_clock_now(&authority->governor->clock);
         DL_APPEND(authority->waiting, ticket);
         atomic_fetch_add(&authority->waiting_count, 1); /* before the room is looked at: wake */
@@ -437,7 +244,7 @@ mbr_status mbr_ticket_prepare(
         return mbr_fail(
             error, MBR_OUT_OF_HOST_MEMORY, "no %zu bytes of heap for a ticket", sizeof(mbr_ticket));
     if (!try_enqueue(holder->authority, made)) {
-        free_ticket(made);
+        mbr_ticket_free(made);
         mbr_refuse_queue(holder, options->bytes, refusal);
         return mbr_fail(error, MBR_BUSY, "%d tickets wait at authority '%s', as many as can",
             MBR_TICKET_LIMIT_COUNT, holder->authority->name);
@@ -446,39 +253,27 @@ mbr_status mbr_ticket_prepare(
     return MBR_OK;
 }
 
-void mbr_ticket_press(mbr_ticket *ticket)
-{
-    mbr_authority *authority = authority_of(ticket);
-    mbr_lease_for_tickets(authority); /* before anybody here has to give */
-    if (!ticket->quiet && !mbr_is_pressing())
-        press(ticket);
-    let_go(ticket);
-    mbr_authority_deliver(authority);
-}
-
-mbr_status mbr_ticket_submit(
-    const mbr_ticket_options *options, mbr_ticket **ticket, mbr_refusal *refusal, mbr_error *error)
-{
-    mbr_status status = mbr_ticket_prepare(options, ticket, refusal, error);
-    if (status == MBR_OK)
-        mbr_ticket_press(*ticket);
-    return status;
-}
-
 /* ---- Ends */
-
-static void time_out(mbr_ticket *ticket)
+void mbr_ticket_free(mbr_ticket *ticket)
 {
-    mbr_authority *authority = authority_of(ticket);
-    if (state_of(ticket) == MBR_TICKET_WAITING && ticket->deadline_ns != MBR_NO_DEADLINE &&
+    mbr_heap heap = mbr_ticket_authority(ticket)->governor->heap;
+    mbr_condition_finish(&ticket->changed);
+    atomic_fetch_sub_explicit(&ticket->holder->ticket_count, 1, memory_order_release);
+    mbr_heap_release(&heap, ticket);
+}
+
+void mbr_ticket_time_out(mbr_ticket *ticket)
+{
+    mbr_authority *authority = mbr_ticket_authority(ticket);
+    if (mbr_ticket_state(ticket) == MBR_TICKET_WAITING && ticket->deadline_ns != MBR_NO_DEADLINE &&
         mbr_clock_now(&authority->governor->clock) >= ticket->deadline_ns)
         mbr_tickets_settle(authority);
 }
 
 uint32_t mbr_ticket_poll(mbr_ticket *ticket)
 {
-    time_out(ticket);
-    return state_of(ticket);
+    mbr_ticket_time_out(ticket);
+    return mbr_ticket_state(ticket);
 }
 
 static bool try_return(mbr_ticket *ticket)
@@ -493,18 +288,18 @@ static bool try_return(mbr_ticket *ticket)
 static bool is_retired(const mbr_ticket *ticket)
 {
     return ticket->generation !=
-        atomic_load_explicit(&authority_of(ticket)->generation, memory_order_acquire);
+        atomic_load_explicit(&mbr_ticket_authority(ticket)->generation, memory_order_acquire);
 }
 
 mbr_status mbr_ticket_claim(mbr_ticket *ticket)
 {
-    time_out(ticket);
+    mbr_ticket_time_out(ticket);
     if (is_retired(ticket))
         try_return(ticket);
     else if (mbr_state_try_move(
                  &mbr_ticket_states, &ticket->state, MBR_TICKET_GRANTED, MBR_TICKET_CLAIMED))
         return MBR_OK;
-    switch (state_of(ticket)) {
+    switch (mbr_ticket_state(ticket)) {
     case MBR_TICKET_WAITING:
         return MBR_NOT_READY;
     case MBR_TICKET_TIMED_OUT:
@@ -516,46 +311,11 @@ mbr_status mbr_ticket_claim(mbr_ticket *ticket)
     }
 }
 
-/* Until the ticket has left the queue, its deadline passes or holders are to be asked again. */
-static bool wait_a_while(mbr_ticket *ticket)
-{
-    mbr_authority *authority = authority_of(ticket);
-    uint64_t now = mbr_clock_now(&authority->governor->clock);
-    uint64_t left = ticket->deadline_ns > now ? ticket->deadline_ns - now : 0;
-    uint64_t until = mbr_clock_now(&mbr_clock_monotonic) + mbr_min(left, MBR_PRESS_INTERVAL_NS);
-    bool waits;
-    mbr_lock_take(&authority->lock);
-    do {
-        waits = state_of(ticket) == MBR_TICKET_WAITING;
-    } while (waits && mbr_condition_wait(&ticket->changed, &authority->lock, until));
-    mbr_lock_drop(&authority->lock);
-    return waits;
-}
-
-mbr_status mbr_ticket_wait(mbr_ticket *ticket)
-{
-    mbr_lock_assert_none_held();
-    if (mbr_is_pressing()) {
-        mbr_status status = mbr_ticket_claim(ticket);
-        return status == MBR_NOT_READY ? MBR_BUSY : status;
-    }
-    mbr_authority *authority = authority_of(ticket);
-    while (wait_a_while(ticket)) {
-        time_out(ticket);
-        mbr_lease_for_tickets(authority);
-        ask_for(ticket);
-        mbr_authority_deliver(authority);
-    }
-    mbr_status status = mbr_ticket_claim(ticket);
-    mbr_authority_deliver(authority); /* nobody else need come by to tell of it */
-    return status;
-}
-
 bool mbr_ticket_cancel(mbr_ticket *ticket)
 {
-    mbr_authority *authority = authority_of(ticket);
+    mbr_authority *authority = mbr_ticket_authority(ticket);
     mbr_lock_take(&authority->lock);
-    bool waited = state_of(ticket) == MBR_TICKET_WAITING;
+    bool waited = mbr_ticket_state(ticket) == MBR_TICKET_WAITING;
     if (waited) {
         leave_locked(authority, ticket, MBR_TICKET_CANCELLED);
         mbr_tickets_settle_locked(authority); /* it may have held back what others can use */
@@ -566,14 +326,14 @@ bool mbr_ticket_cancel(mbr_ticket *ticket)
 
 bool mbr_ticket_close(mbr_ticket *ticket)
 {
-    mbr_authority *authority = authority_of(ticket);
+    mbr_authority *authority = mbr_ticket_authority(ticket);
     mbr_ticket_cancel(ticket);
     mbr_lock_take(&authority->lock);
     if (ticket->is_due)
-        remove_due_locked(authority, ticket);
-    while (is_kept_by(ticket, false))
+        mbr_ticket_remove_due_locked(authority, ticket);
+    while (mbr_ticket_is_kept_by(ticket, false))
         mbr_condition_wait(&ticket->changed, &authority->lock, UINT64_MAX);
-    bool inside = is_kept_by(ticket, true);
+    bool inside = mbr_ticket_is_kept_by(ticket, true);
     mbr_lock_drop(&authority->lock);
     return !inside;
 }
@@ -583,7 +343,7 @@ void mbr_ticket_destroy(mbr_ticket *ticket)
     if (ticket == NULL)
         return;
     if (mbr_ticket_close(ticket))
-        free_ticket(ticket);
+        mbr_ticket_free(ticket);
     else /* only this thread keeps it, and frees it on its way out */
         ticket->is_orphan = true;
 }

@@ -15,6 +15,7 @@ _FILES = {
         "//governor": [
             "admission",
             "arbiter",
+            "asking",
             "audit",
             "authority",
             "books",

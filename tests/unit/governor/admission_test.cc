@@ -109,6 +109,36 @@ TEST_F(Admission, Growth_StopsWhereNobodyCouldFinish)
     EXPECT_FALSE(mbr_member_leave(admission, b));
 }
 
+TEST_F(Admission, BytesThatAreWithheld_AreNobodysToFinishWith)
+{
+    mbr_holder *cache = world.Holder(authority, MBR_NO_ALLOWANCE, MBR_ROLE_CACHE);
+    for (mbr_holder *charged : {cache, holder}) {
+        ASSERT_EQ(mbr_grant(charged, 30, nullptr), MBR_OK);
+        mbr_charge(charged, 30);
+    }
+    mbr_member a = Admit(100); // the cache gives way, and a has the holder's
+    EXPECT_EQ(Grow(a, 30), MBR_OK);
+    mbr_quarantine(cache, 10);
+    EXPECT_EQ(Grow(a, 1), MBR_BUSY); // and could never finish
+    mbr_member_leave(admission, a);
+    a = Admit(90);
+    EXPECT_EQ(Grow(a, 90), MBR_OK);
+    mbr_member_leave(admission, a);
+    mbr_quarantine(holder, 20);
+    mbr_member none;
+    EXPECT_EQ(mbr_admit(admission, 71, &none, nullptr, nullptr), MBR_OVER_BUDGET);
+    a = Admit(70);
+    mbr_quarantine_settle(cache, 10);
+    mbr_quarantine_settle(holder, 20);
+    mbr_member_leave(admission, a);
+    a = Admit(100);
+    EXPECT_EQ(Grow(a, 100), MBR_OK);
+    mbr_member_leave(admission, a);
+    mbr_refund(cache, 30);
+    mbr_refund(holder, 30);
+    EXPECT_EQ(mbr_holder_destroy(cache, nullptr), MBR_OK);
+}
+
 TEST_F(Admission, RefusedGrowth_SaysWhatWouldDo)
 {
     uint64_t seed = 20261201, refused = 0, partly = 0;

@@ -47,7 +47,8 @@ struct ModelHolder {
     uint64_t granted = 0, charged = 0, mapped = 0, quarantined = 0, retained = 0, peak = 0;
 
     uint64_t Leased() const { return granted + charged; }
-    uint64_t Unmarked() const { return charged - quarantined - retained; }
+    uint64_t Withheld() const { return quarantined + retained; }
+    uint64_t Unmarked() const { return charged - Withheld(); }
     // What is left of its own allowance, and of what it may lease at all.
     uint64_t OwnLeft() const
     {
@@ -117,7 +118,7 @@ class Model
     uint64_t Above() const { return Less(Claimed(), set_limit); }
     uint64_t Reach() const
     {
-        return Less(limit, Total([](auto &it) { return it.quarantined + it.retained; }));
+        return Less(limit, Total([](auto &it) { return it.Withheld(); }));
     }
     uint64_t SetLimit() const { return std::min(set_limit, kMostBytes); }
 
@@ -385,10 +386,11 @@ class Model
     {
         uint64_t others = 0, has = 0;
         const ModelHolder &own = holders.at(admission_holder);
-        for (const auto &[name, holder] : holders)
+        for (const auto &[name, it] : holders)
             if (name != admission_holder)
-                others += holder.granted + (holder.role == MBR_ROLE_CACHE ? 0 : holder.charged);
-        uint64_t capacity = std::min(Less(limit, others), own.borrows ? kNone : own.allowance);
+                others += it.granted + (it.role == MBR_ROLE_CACHE ? it.Withheld() : it.charged);
+        uint64_t capacity = Less(
+            std::min(Less(limit, others), own.borrows ? kNone : own.allowance), own.Withheld());
         auto left = members;
         for (const auto &[name, member] : left)
             has = SumCapped(has, member.has);

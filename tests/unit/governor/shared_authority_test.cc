@@ -337,6 +337,35 @@ TEST(SharedAuthority_Ticket, Waits_ForTheLedgerAndGetsWhatComesBack)
     ledger.EndAll({a, b});
 }
 
+// What no release can change is said at once: of one that is submitted, and of one that waits when
+// the ledger's limit falls. A limit that has risen meanwhile is seen.
+TEST(SharedAuthority_Ticket, AboveTheLedgersLimit_IsRefusedAtOnce)
+{
+    Ledger ledger;
+    Member a = ledger.Begin(), b = ledger.Begin();
+    mbr_ticket_options options = {};
+    options.holder = a.holder;
+    options.bytes = kLimit + 1;
+    options.deadline_ns = MBR_NO_DEADLINE;
+    mbr_ticket *ticket;
+    mbr_refusal refusal = NewRefusal();
+    EXPECT_EQ(mbr_ticket_submit(&options, &ticket, &refusal, &ledger.error), MBR_OVER_BUDGET);
+    EXPECT_EQ(refusal.reason, static_cast<uint32_t>(MBR_REFUSED_CAPACITY));
+    EXPECT_EQ(refusal.shared_limit_bytes, kLimit);
+    EXPECT_EQ(refusal.retry_after_ns, MBR_UNKNOWN_BYTES);
+    ASSERT_EQ(mbr_grant(b.holder, 1, nullptr), MBR_OK);
+    ledger.SetLimit(2 * kLimit);
+    options.bytes = 2 * kLimit;
+    ASSERT_EQ(mbr_ticket_submit(&options, &ticket, nullptr, &ledger.error), MBR_OK);
+    EXPECT_EQ(mbr_ticket_claim(ticket), MBR_NOT_READY); // b has a byte of it
+    ledger.SetLimit(2 * kLimit - 1);
+    mbr_authority_sample(a.authority, true);
+    EXPECT_EQ(mbr_ticket_claim(ticket), MBR_OVER_BUDGET);
+    mbr_ticket_destroy(ticket);
+    mbr_grant_return(b.holder, 1);
+    ledger.EndAll({a, b});
+}
+
 // One that waits for its holder's allowance is no reason not to lease for those behind it.
 TEST(SharedAuthority_Ticket, BehindOneAtItsAllowance_IsLeasedFor)
 {
