@@ -58,20 +58,26 @@ void sim_capture_break(struct sim_capture *capture)
     capture->is_broken = true;
 }
 
+/* The default stream would wait for a blocking stream, and that is capturing. */
+static bool is_beside_a_capture(const struct sim_stream *stream)
+{
+    struct sim_stream *other;
+    if (stream == stream->context->legacy)
+        DL_FOREACH(stream->context->streams, other)
+    if (other->capture && other->is_blocking)
+        return true;
+    return false;
+}
+
 int sim_capture_implicit(struct sim_stream *stream)
 {
-    if (stream != stream->context->legacy)
-        return SIM_OK;
-    int status = SIM_OK;
     struct sim_stream *other;
+    if (!is_beside_a_capture(stream))
+        return SIM_OK;
     DL_FOREACH(stream->context->streams, other)
-    {
-        if (!other->capture || !other->is_blocking)
-            continue;
+    if (other->capture && other->is_blocking)
         other->capture->is_broken = true;
-        status = SIM_CAPTURE_IMPLICIT;
-    }
-    return status;
+    return SIM_CAPTURE_IMPLICIT;
 }
 
 /* ---- A capture's life ---- */
@@ -168,9 +174,9 @@ int sim_capture_status(uintptr_t name, uint32_t *state)
     int status = sim_stream_of(name, &stream);
     if (status != SIM_OK)
         return status;
-    status = sim_capture_implicit(stream);
-    if (status == SIM_OK)
-        *state = !stream->capture ? 0 : stream->capture->is_broken ? 2 : 1;
+    if (is_beside_a_capture(stream))
+        return SIM_CAPTURE_IMPLICIT;
+    *state = !stream->capture ? 0 : stream->capture->is_broken ? 2 : 1;
     return status;
 }
 

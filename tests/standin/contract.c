@@ -19,7 +19,8 @@
 
 static const struct row *const tables[] = {contract_device_rows, contract_context_rows,
     contract_handle_rows, contract_map_rows, contract_access_rows, contract_lost_rows,
-    contract_stream_rows, contract_capture_rows, contract_graph_rows, contract_plain_rows};
+    contract_stream_rows, contract_capture_rows, contract_graph_rows, contract_plain_rows,
+    contract_more_rows};
 #define TABLE_COUNT (sizeof tables / sizeof *tables)
 
 static const char *library = MBR_CUDA_LIBRARY;

@@ -40,6 +40,7 @@ extern const struct row contract_stream_rows[];
 extern const struct row contract_capture_rows[];
 extern const struct row contract_graph_rows[];
 extern const struct row contract_plain_rows[];
+extern const struct row contract_more_rows[];
 
 extern struct calls cu;
 

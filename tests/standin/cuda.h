@@ -5,6 +5,8 @@
 #include "tests/standin/exports.h"
 #include "tests/standin/model.h"
 
+#define CUDA_BLOCK_MAX_THREADS 1024
+
 mbr_cuda_result cuda_of(int status);
 
 #define CUDA_CALL(function, needs, expression) cuda_of(SIM_CALL(function, needs, expression))

@@ -65,7 +65,7 @@ static int attribute_value(uint32_t attribute, int device)
 {
     switch (attribute) {
     case STANDIN_ATTRIBUTE_MAX_THREADS:
-        return 1024;
+        return CUDA_BLOCK_MAX_THREADS;
     case STANDIN_ATTRIBUTE_WARP:
         return 32;
     case STANDIN_ATTRIBUTE_PROCESSORS:

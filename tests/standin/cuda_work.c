@@ -238,8 +238,8 @@ mbr_cuda_result cuLaunchKernel(mbr_cuda_function function, unsigned grid_x, unsi
     mbr_cuda_stream stream, void **arguments, void **extra)
 {
     (void)shared_bytes;
-    bool is_legal =
-        function && !extra && grid_x && grid_y && grid_z && block_x && block_y && block_z;
+    bool is_legal = function && !extra && grid_x && grid_y && grid_z && block_x && block_y &&
+        block_z && (uint64_t)block_x * block_y * block_z <= CUDA_BLOCK_MAX_THREADS;
     return CUDA_CALL(cuLaunchKernel, ON_STREAM,
         is_legal
             ? sim_submit_kernel(name_of(stream), (const struct sim_kernel *)function, arguments)

@@ -422,6 +422,7 @@ int sim_unmap(uint64_t address, uint64_t bytes)
     uint64_t covered_bytes;
     const struct span *reservation = sim_span_at(&sim_reservations, address);
     if (bytes == 0 || !reservation || reservation->kind != SPAN_VIRTUAL ||
+        address + bytes > reservation->address + reservation->bytes ||
         !covers_whole(address, bytes, &covered_bytes))
         return SIM_INVALID_VALUE;
     sim.ledger.lenient_unmap_count += covered_bytes != bytes;

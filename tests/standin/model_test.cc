@@ -211,7 +211,8 @@ void Model::unmap()
     size_t count = draw(6);
     if (!is_range(first, count))
         return;
-    bool is_legal = count && cells[first].reservation && is_whole(first, count);
+    bool is_legal = count && cells[first].reservation && is_whole(first, count) &&
+        cells[first + count - 1].reservation == cells[first].reservation;
     ASSERT_EQ(cuMemUnmap(address(first), count * Granule),
         code(is_legal ? MBR_CUDA_SUCCESS : MBR_CUDA_INVALID_VALUE));
     effects["unmap"] += is_legal && mapped(first, count) > 0;
