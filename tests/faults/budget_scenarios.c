@@ -1,6 +1,8 @@
 /* Scenarios of budgets: tickets, lending, limits, pressure, admission, the shared ledger. */
 #include "tests/faults/world.h"
 
+#include <stdlib.h>
+
 static mbr_holder_handle make_holder(
     struct world *world, const char *name, uint64_t allowance_bytes, uint32_t flags)
 {
@@ -217,6 +219,22 @@ static void shared_use(struct world *world)
     world_poll(world);
 }
 
+/* A second member of the ledger, in the same process. */
+static void shared_two(struct world *world)
+{
+    mbr_authority_request request = {MBR_SIZED(mbr_authority_request), .tier = MBR_TIER_HOST,
+        .name = "second", .limit_bytes = 64 * MIB, .shared = "pool",
+        .shared_folder = getenv("TEST_TMPDIR")};
+    mbr_authority_handle second;
+    STEP(world, mbr_manager_create_authority(world->manager, &request, &second, &world->error));
+    struct range range = {0};
+    fill_up(world, &range, 8 * PAGE);
+    range_release(world, &range, 0);
+    fault_clock_advance(UINT64_C(1100000000));
+    world_poll(world);
+    STEP(world, mbr_manager_destroy_authority(world->manager, second, &world->error));
+}
+
 const struct scenario budget_scenarios[] = {
     {.name = "ticket_granted", .run = granted, .setup = {.limit_bytes = 16 * PAGE}},
     {.name = "ticket_cancelled", .run = cancelled, .setup = {.limit_bytes = 16 * PAGE}},
@@ -225,6 +243,7 @@ const struct scenario budget_scenarios[] = {
     {.name = "limit_lowered", .run = lowered, .setup = {.limit_bytes = 16 * PAGE}},
     {.name = "limit_restored", .run = restored, .setup = {.limit_bytes = 16 * PAGE}},
     {.name = "admission", .run = admitted},
+    {.name = "shared_two", .run = shared_two, .setup = {.is_shared = true}},
     {.name = "shared_use", .run = shared_use, .setup = {.is_shared = true}},
     {0},
 };

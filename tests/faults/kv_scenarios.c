@@ -40,6 +40,7 @@ static mbr_sequence *append(
     mbr_sequence_figures figures = {MBR_SIZED(mbr_sequence_figures)};
     STEP(world, mbr_sequence_read(sequence, &figures, &world->error));
     step_begin(world, "mbr_sequence_append");
+    world->step.may_give = true;
     while (step_again(world, mbr_sequence_append(sequence, tokens, NULL, &world->error)) &&
         !world->step.was_residual)
         ;
@@ -112,6 +113,57 @@ static void forked(struct world *world)
     end_kv(world, kv);
 }
 
+/* Layers with a window give back what is behind it, and have it again in the next sequence. */
+static void slides(struct world *world)
+{
+    mbr_kv *kv = make_kv(world, TWO_GROUPS, "token-major", MBR_KV_GROWING);
+    for (uint32_t life = 0; life < 2; life++) {
+        mbr_sequence *sequence = make_sequence(world, kv, 40, NULL, 0);
+        for (uint32_t i = 0; i < 4; i++) {
+            sequence = append(world, kv, sequence, 50);
+            world_drain(world);
+        }
+        sequence = append(world, kv, sequence, 0);
+        end_sequence(world, sequence);
+    }
+    end_kv(world, kv);
+}
+
+/* A prefix that ends inside an extent: the rest is copied on the sharer's stream. */
+static void boundary(struct world *world)
+{
+    mbr_kv *kv = make_kv(world, GEOMETRY, "head-major", MBR_KV_GROWING);
+    mbr_sequence *source = make_sequence(world, kv, 150, NULL, 0);
+    mbr_kv_prefix *prefix = share(world, source, 140);
+    mbr_sequence *sharer = make_sequence(world, kv, 170, prefix, 140);
+    mbr_sequence *shorter = make_sequence(world, kv, 100, prefix, 90);
+    mbr_kv_figures figures = {MBR_SIZED(mbr_kv_figures)};
+    STEP(world, mbr_kv_read(kv, &figures, &world->error));
+    end_sequence(world, shorter);
+    end_sequence(world, sharer);
+    STEP(world, mbr_kv_prefix_destroy(prefix, &world->error));
+    end_sequence(world, source);
+    end_kv(world, kv);
+}
+
+/* Admitted first, then grown with what it was let in for. */
+static void admitted(struct world *world)
+{
+    mbr_kv *kv = make_kv(world, GEOMETRY, NULL, MBR_KV_GROWING);
+    uint64_t bytes, member;
+    STEP(world, mbr_kv_need_bytes(kv, 200, &bytes, &world->error));
+    mbr_admission_handle admission;
+    STEP(world,
+        mbr_manager_create_admission(world->manager, world->holder, &admission, &world->error));
+    STEP(world, mbr_manager_admit(world->manager, admission, bytes, &member, NULL, &world->error));
+    mbr_sequence *sequence = make_sequence(world, kv, 100, NULL, 0);
+    sequence = append(world, kv, sequence, 100);
+    end_sequence(world, sequence);
+    STEP(world, mbr_manager_dismiss(world->manager, admission, member, &world->error));
+    STEP(world, mbr_manager_destroy_admission(world->manager, admission, &world->error));
+    end_kv(world, kv);
+}
+
 static void eager(struct world *world, uint32_t mode)
 {
     mbr_kv *kv = make_kv(world, GEOMETRY, "token-major", mode);
@@ -137,7 +189,13 @@ const struct scenario kv_scenarios[] = {
     {.name = "kv_appends", .run = appends},
     {.name = "kv_appends_nothing_kept", .run = appends, .setup = {.keep_bytes = 1}},
     {.name = "kv_shared", .run = shared},
+    {.name = "kv_shared_populated", .run = shared, .setup = {.populates = true}},
+    {.name = "kv_shared_nothing_kept", .run = shared, .setup = {.keep_bytes = 1}},
     {.name = "kv_forked", .run = forked},
+    {.name = "kv_forked_nothing_kept", .run = forked, .setup = {.keep_bytes = 1}},
+    {.name = "kv_slides", .run = slides},
+    {.name = "kv_boundary", .run = boundary},
+    {.name = "kv_admitted", .run = admitted},
     {.name = "kv_eager_whole", .run = eager_whole, .setup = {.is_plain = true}},
     {.name = "kv_eager_copy", .run = eager_copy, .setup = {.is_plain = true}},
     {0},

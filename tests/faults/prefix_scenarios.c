@@ -142,7 +142,9 @@ const struct scenario prefix_scenarios[] = {
     {.name = "prefix_attach_detach", .run = attach_detach},
     {.name = "prefix_attach_nothing_kept", .run = attach_detach, .setup = {.keep_bytes = 1}},
     {.name = "prefix_last_user", .run = last_user},
+    {.name = "prefix_last_user_populated", .run = last_user, .setup = {.populates = true}},
     {.name = "prefix_chain", .run = chain},
+    {.name = "prefix_chain_nothing_kept", .run = chain, .setup = {.keep_bytes = 1}},
     {.name = "prefix_grows_on", .run = grows_on},
     {0},
 };

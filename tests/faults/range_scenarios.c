@@ -85,6 +85,26 @@ static void evict(struct world *world)
     range_release(world, &big, 0);
 }
 
+/* Kept addresses of other shapes, and alignments. */
+static void shapes(struct world *world)
+{
+    static const struct {
+        uint64_t bytes, unit_bytes;
+    } wanted[] = {{64 * KIB, PAGE}, {128 * KIB, 2 * PAGE}, {64 * KIB, 4 * PAGE}, {MIB, 16 * PAGE}};
+    for (uint32_t life = 0; life < 2; life++) {
+        struct range ranges[4];
+        for (uint32_t i = 0; i < 4; i++) {
+            ranges[i] = (struct range){0};
+            range_reserve(world, &ranges[i], wanted[i].bytes, wanted[i].unit_bytes);
+            range_grow(world, &ranges[i], 2 * wanted[i].unit_bytes);
+        }
+        for (uint32_t i = 0; i < 4; i++)
+            range_release(world, &ranges[i], i % 3);
+        world_drain(world);
+    }
+    world_trim(world);
+}
+
 static mbr_status refuse_once(void *context)
 {
     return (*(uint32_t *)context)++ == 0 ? MBR_BUSY : MBR_OK;
@@ -219,6 +239,11 @@ const struct scenario range_scenarios[] = {
     {.name = "range_shrink_deferred", .run = shrink_deferred},
     {.name = "range_park_adopt", .run = park_adopt},
     {.name = "range_steal", .run = steal, .setup = {.limit_bytes = 10 * PAGE}},
+    {.name = "range_steal_populated",
+        .run = steal,
+        .setup = {.limit_bytes = 10 * PAGE, .populates = true}},
+    {.name = "range_park_adopt_nothing_kept", .run = park_adopt, .setup = {.keep_bytes = 1}},
+    {.name = "range_shapes", .run = shapes},
     {.name = "range_evict", .run = evict, .setup = {.limit_bytes = 13 * PAGE}},
     {.name = "range_several", .run = several},
     {.name = "range_refused", .run = refused},

@@ -244,10 +244,14 @@ static int shared_write(void *context, int file, const void *from, size_t bytes,
     SHARED(FAULT_SHARED_WRITE, true, mbr_shared_os_system.write(NULL, file, from, bytes, offset));
 }
 
+/* A lock that is given back whole needs nothing that Linux could lack, and one that was not given
+ * is not held: others would wait for either for ever. */
 static int shared_lock(
     void *context, int file, mbr_shared_lock kind, uint64_t offset, uint64_t bytes)
 {
-    SHARED(FAULT_SHARED_LOCK, true, mbr_shared_os_system.lock(NULL, file, kind, offset, bytes));
+    if (kind == MBR_SHARED_UNLOCK)
+        return mbr_shared_os_system.lock(NULL, file, kind, offset, bytes);
+    SHARED(FAULT_SHARED_LOCK, false, mbr_shared_os_system.lock(NULL, file, kind, offset, bytes));
 }
 
 static int shared_is_locked(void *context, int file, uint64_t offset)

@@ -43,7 +43,8 @@ struct step {
     uint64_t met_before;
     uint32_t try_count;
     uint64_t holder_bytes, queued_count, quarantined_count; /* before it */
-    mbr_status status;                                      /* of the last try */
+    bool may_give;     /* it gives back before it takes, also where it is refused then */
+    mbr_status status; /* of the last try */
     bool was_residual; /* something is left, and its place is not used any more */
 };
 
