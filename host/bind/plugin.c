@@ -118,10 +118,13 @@ static mbr_status open_port(mbr_manager *manager, mbr_plugin_record *plugin,
     status = gate == NULL
         ? mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for a device's gate")
         : mbr_port_create(&mechanism, &manager->addresses, &manager->heap, port, error);
-    if (status != MBR_OK)
-        mbr_mechanism_close(&mechanism, NULL);
-    else
+    if (status == MBR_OK) {
         mbr_port_set_gate(*port, gate);
+        return MBR_OK;
+    }
+    /* Nobody else will ever close it: what the plugin refuses to close now is given up. */
+    if (mbr_mechanism_close(&mechanism, NULL) != MBR_OK && mechanism.instance != NULL)
+        mbr_mechanism_abandon(&mechanism);
     return status;
 }
 

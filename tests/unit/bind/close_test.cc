@@ -2,6 +2,7 @@
  * are called by one of them alone. */
 #include "tests/unit/bind/host_world.h"
 #include "tests/unit/loader/specimen.h"
+#include "tests/unit/loader/support.h"
 
 #include <atomic>
 #include <dlfcn.h>
@@ -106,6 +107,43 @@ TEST(Close, FromManyThreads_IsOneCloseOfTheInstance)
         ASSERT_EQ(round, plugin.counts->quiesces);
         ASSERT_EQ(round, plugin.counts->closes);
         ASSERT_EQ(0u, plugin.counts->live);
+    }
+}
+
+/* The host has no memory for a mechanism that is open already, and the plugin refuses to close it.
+ */
+TEST(Close, OfWhatIsRefusedAfterItsOpenFails_IsGivenUpAndThePluginCanBeClosed)
+{
+    for (uint64_t nth = 1;; nth++) {
+        CountedHeap heap;
+        mbr_manager_seams seams = {&heap.heap, nullptr, nullptr, nullptr, nullptr};
+        mbr_manager *manager;
+        auto options = sized<mbr_manager_options>();
+        auto error = sized<mbr_error>();
+        ASSERT_EQ(MBR_OK, mbr_manager_create_with_seams(&options, &seams, &manager, &error));
+        auto open = sized<mbr_plugin_open_request>();
+        open.name = kSpecimen;
+        open.flags = MBR_PLUGIN_TRUSTED;
+        auto request = sized<mbr_mechanism_open_request>();
+        ASSERT_EQ(MBR_OK, mbr_manager_open_plugin(manager, &open, &request.plugin, &error));
+        mbr_mechanism_handle mechanism;
+        heap.fail_at = heap.call_count + nth;
+        mbr_status status;
+        {
+            Fault fault("report-fails");
+            status = mbr_manager_open_mechanism(manager, &request, &mechanism, &error);
+        }
+        heap.fail_at = 0;
+        if (status == MBR_OK) {
+            EXPECT_EQ(MBR_OK, mbr_manager_close_mechanism(manager, mechanism, &error));
+        }
+        EXPECT_EQ(MBR_OK, mbr_manager_close_plugin(manager, request.plugin, &error)) << nth;
+        EXPECT_EQ(MBR_OK, mbr_manager_destroy(manager, &error)) << error.text;
+        if (status == MBR_OK) {
+            EXPECT_LE(4u, nth);
+            return;
+        }
+        EXPECT_EQ(MBR_OUT_OF_HOST_MEMORY, status);
     }
 }
 
