@@ -1,11 +1,9 @@
 /* Captures of streams and the graphs that come of them. A graph is its pieces of work in the order
  * in which they were captured, which respects every wait; it is replayed in that order. */
-#include "tests/standin/model.h"
+#include "tests/standin/queue.h"
 
 #include <stdlib.h>
 #include <utlist.h>
-
-#include "tests/standin/queue.h"
 
 struct sim_capture {
     uint64_t id;

@@ -19,11 +19,6 @@ static struct sim_handle *handles; /* by id */
 static uint64_t handle_last_id;
 static uint64_t rising_address;
 
-static void *pointer_to(uint64_t address)
-{
-    return (void *)(uintptr_t)address; // NOLINT: an address of this process
-}
-
 /* ---- Sorted spans ---- */
 
 size_t sim_span_index(const struct spans *spans, uint64_t address)
@@ -91,8 +86,8 @@ static bool has_addresses(void)
     uint64_t head_bytes = sim.base - (uintptr_t)start;
     if (head_bytes)
         munmap(start, head_bytes);
-    munmap(pointer_to(sim.base + bytes), granule - head_bytes);
-    madvise(pointer_to(sim.base), bytes, MADV_DONTDUMP);
+    munmap(sim_pointer(sim.base + bytes), granule - head_bytes);
+    madvise(sim_pointer(sim.base), bytes, MADV_DONTDUMP);
     return true;
 }
 
@@ -370,7 +365,7 @@ bool sim_show(struct span *mapping, uint32_t device, enum sim_access access)
 {
     if (mapping->access[device] == access)
         return true;
-    void *view = pointer_to(sim_view(device, mapping->address));
+    void *view = sim_pointer(sim_view(device, mapping->address));
     int protection = protection_of(access);
     bool was_shown = mapping->is_shown[device];
     bool is_done = was_shown ? mprotect(view, mapping->bytes, protection) == 0
@@ -390,7 +385,7 @@ void sim_mapping_remove(size_t index)
     struct span *mapping = &sim_mappings.items[index];
     for (uint32_t device = 0; device < sim.options.device_count; device++)
         if (mapping->is_shown[device] &&
-            mmap(pointer_to(sim_view(device, mapping->address)), mapping->bytes, PROT_NONE,
+            mmap(sim_pointer(sim_view(device, mapping->address)), mapping->bytes, PROT_NONE,
                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
             sim_misuse("the process has no mapping left (%s)", strerror(errno));
     struct sim_handle *handle = mapping->handle;
@@ -544,7 +539,7 @@ void sim_memory_finish(void)
     free(sim_reservations.items);
     sim_mappings = sim_reservations = (struct spans){0};
     if (sim.base)
-        munmap(pointer_to(sim.base),
+        munmap(sim_pointer(sim.base),
             sim.options.address_bytes * (1 + (uint64_t)sim.options.device_count));
     sim.base = 0;
     rising_address = 0;

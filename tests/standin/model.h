@@ -16,6 +16,15 @@
 
 #include <pthread.h>
 
+/* A kernel that waits for a word goes on after this: no test hangs a device for ever. */
+#define SIM_SPIN_LIMIT_NS ((uint64_t)10000000000)
+
+/* An address of this process as it is used in C. */
+static inline void *sim_pointer(uint64_t address)
+{
+    return (void *)(uintptr_t)address;
+}
+
 /* ---- Answers ---- */
 
 enum sim_status {

@@ -159,7 +159,7 @@ static void drop(struct sim_host_block *block)
     *count -= 1;
     *sum -= block->bytes;
     if (block->kind != SIM_REGISTERED)
-        munmap((void *)(uintptr_t)block->address, block->bytes); // NOLINT: of this process
+        munmap(sim_pointer(block->address), block->bytes);
     DL_DELETE(blocks, block);
     free(block);
 }

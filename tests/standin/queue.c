@@ -7,8 +7,6 @@
 #include <string.h>
 #include <utlist.h>
 
-#define SPIN_LIMIT_NS ((uint64_t)10000000000) /* as the kernels themselves have it */
-
 static _Thread_local bool in_host_function;
 static struct sim_stream *husks;
 
@@ -135,7 +133,7 @@ static bool would_end(struct sim_op *op)
         return true;
     if (!op->begun_ns)
         op->begun_ns = sim_now_ns();
-    return sim_now_ns() - op->begun_ns > SPIN_LIMIT_NS;
+    return sim_now_ns() - op->begun_ns > SIM_SPIN_LIMIT_NS;
 }
 
 static bool step_once(bool *spins)

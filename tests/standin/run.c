@@ -11,8 +11,6 @@
 #include <string.h>
 #include <time.h>
 
-#define SPIN_LIMIT_NS ((uint64_t)10000000000)
-
 /* A device is no thread of the process: what races on its memory is for the test to see, not for
  * ThreadSanitizer. */
 #define DEVICE_EYES __attribute__((no_sanitize("thread"), noinline))
@@ -66,15 +64,10 @@ void sim_catch_faults(void)
 
 /* ---- Touching ---- */
 
-static void *pointer_to(uint64_t address)
-{
-    return (void *)(uintptr_t)address; // NOLINT: an address of this process
-}
-
 DEVICE_EYES static void move(uint64_t to, uint64_t from, uint64_t bytes)
 {
-    volatile uint8_t *target = pointer_to(to);
-    const volatile uint8_t *source = pointer_to(from);
+    volatile uint8_t *target = sim_pointer(to);
+    const volatile uint8_t *source = sim_pointer(from);
     if (((to | from) & 7) == 0)
         for (; bytes >= 8; bytes -= 8, target += 8, source += 8)
             *(volatile uint64_t *)target = *(const volatile uint64_t *)source;
@@ -84,7 +77,7 @@ DEVICE_EYES static void move(uint64_t to, uint64_t from, uint64_t bytes)
 
 DEVICE_EYES static void store_repeated(uint64_t to, const uint8_t pattern[8], uint64_t bytes)
 {
-    volatile uint8_t *target = pointer_to(to);
+    volatile uint8_t *target = sim_pointer(to);
     uint64_t word;
     memcpy(&word, pattern, sizeof word);
     if ((to & 7) == 0)
@@ -96,12 +89,12 @@ DEVICE_EYES static void store_repeated(uint64_t to, const uint8_t pattern[8], ui
 
 DEVICE_EYES static uint32_t load(uint64_t address)
 {
-    return *(volatile uint32_t *)pointer_to(address);
+    return *(volatile uint32_t *)sim_pointer(address);
 }
 
 DEVICE_EYES static void store(uint64_t address, uint32_t value)
 {
-    *(volatile uint32_t *)pointer_to(address) = value;
+    *(volatile uint32_t *)sim_pointer(address) = value;
 }
 
 static int fill(const struct sim_work *work)
@@ -216,7 +209,7 @@ static int run_verify(uint32_t device, const uint64_t *arguments)
 
 static bool is_let_go(uint64_t flag)
 {
-    return __atomic_load_n((uint32_t *)pointer_to(flag), __ATOMIC_SEQ_CST) != 0;
+    return __atomic_load_n((uint32_t *)sim_pointer(flag), __ATOMIC_SEQ_CST) != 0;
 }
 
 static int run_spin(uint32_t device, const uint64_t *arguments)
@@ -224,7 +217,7 @@ static int run_spin(uint32_t device, const uint64_t *arguments)
     if (!reaches(arguments[0]))
         return SIM_ILLEGAL_ADDRESS;
     uint64_t start = sim_now_ns();
-    while (!is_let_go(sim_view(device, arguments[0])) && sim_now_ns() - start < SPIN_LIMIT_NS)
+    while (!is_let_go(sim_view(device, arguments[0])) && sim_now_ns() - start < SIM_SPIN_LIMIT_NS)
         sched_yield();
     return SIM_OK;
 }
@@ -242,8 +235,8 @@ static int run_hammer(uint32_t device, const uint64_t *arguments)
     uint64_t start = sim_now_ns();
     uint32_t count = 0;
     store(sim_view(device, arguments[0]), ++count);
-    __atomic_store_n((uint32_t *)pointer_to(arguments[2]), 1, __ATOMIC_SEQ_CST);
-    while (!is_let_go(arguments[1]) && sim_now_ns() - start < SPIN_LIMIT_NS) {
+    __atomic_store_n((uint32_t *)sim_pointer(arguments[2]), 1, __ATOMIC_SEQ_CST);
+    while (!is_let_go(arguments[1]) && sim_now_ns() - start < SIM_SPIN_LIMIT_NS) {
         store(sim_view(device, arguments[0]), ++count);
         sched_yield();
     }

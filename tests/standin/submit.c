@@ -75,7 +75,7 @@ static uint8_t *stage(const struct sim_stream *stream, const struct sim_work *wo
     uint8_t *staged = malloc(work->bytes);
     if (!staged)
         abort();
-    memcpy(staged, (const void *)(uintptr_t)work->from, work->bytes); // NOLINT: host memory
+    memcpy(staged, sim_pointer(work->from), work->bytes);
     return staged;
 }
 
