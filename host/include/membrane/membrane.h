@@ -12,6 +12,7 @@
 #include "membrane/manager.h"
 #include "membrane/memory.h"
 #include "membrane/range.h"
+#include "membrane/registry.h"
 #include "membrane/ticket.h"
 
 #endif
