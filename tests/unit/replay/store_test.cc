@@ -18,6 +18,13 @@ extern "C" mbr_status mbr_kv_prefix_destroy(mbr_kv_prefix *prefix, mbr_error *)
     return MBR_OK;
 }
 
+extern "C" mbr_status mbr_kv_prefix_read(
+    const mbr_kv_prefix *, mbr_kv_prefix_figures *figures, mbr_error *)
+{
+    figures->exclusive_bytes = 1;
+    return MBR_OK;
+}
+
 namespace
 {
 
@@ -32,7 +39,8 @@ class Store : public ::testing::Test
     void SetUp() override
     {
         destroyed.clear();
-        store = replay_store_create();
+        replay_store_options options = {};
+        store = replay_store_create(&options);
     }
     void TearDown() override { replay_store_destroy(store); }
 
@@ -53,7 +61,13 @@ class Store : public ::testing::Test
             store, &request, request.prompt_tokens / MBR_TRACE_BLOCK_TOKENS, prefix(number));
     }
 
+    replay_entry *acquire(const mbr_trace_request &request, uint64_t *tokens)
+    {
+        return replay_store_acquire(store, &request, &held, tokens);
+    }
+
     replay_store *store = nullptr;
+    const mbr_kv_prefix *held = nullptr;    /* of the last acquire */
     std::deque<std::vector<uint64_t>> kept; /* a deque never moves what is in it */
 };
 
@@ -63,16 +77,16 @@ TEST_F(Store, LongestLeadingBlocks_AreFound)
     ASSERT_TRUE(put(source, 100));
     uint64_t tokens;
     auto same = request({1, 2, 3, 9});
-    replay_entry *entry = replay_store_acquire(store, &same, &tokens);
+    replay_entry *entry = acquire(same, &tokens);
     ASSERT_NE(nullptr, entry);
     EXPECT_EQ(3u * 512, tokens);
-    EXPECT_EQ(prefix(100), replay_entry_prefix(entry));
+    EXPECT_EQ(prefix(100), held);
     replay_store_release(store, entry);
     auto other = request({7, 2, 3});
-    EXPECT_EQ(nullptr, replay_store_acquire(store, &other, &tokens));
+    EXPECT_EQ(nullptr, acquire(other, &tokens));
     EXPECT_EQ(0u, tokens);
     auto shifted = request({2, 3, 4}); /* equal blocks at other places are no prefix */
-    EXPECT_EQ(nullptr, replay_store_acquire(store, &shifted, &tokens));
+    EXPECT_EQ(nullptr, acquire(shifted, &tokens));
 }
 
 TEST_F(Store, PartOfABlock_IsNoPrefix)
@@ -81,7 +95,7 @@ TEST_F(Store, PartOfABlock_IsNoPrefix)
     ASSERT_TRUE(put(source, 100));
     auto shorter = request({1, 2}, 10);
     uint64_t tokens;
-    replay_entry *entry = replay_store_acquire(store, &shorter, &tokens);
+    replay_entry *entry = acquire(shorter, &tokens);
     EXPECT_EQ(512u, tokens);
     replay_store_release(store, entry);
 }
@@ -97,8 +111,8 @@ TEST_F(Store, LongerOne_TakesOverWhatItCovers)
     EXPECT_EQ(1u, destroyed.count(prefix(100)));
     EXPECT_EQ(1u, replay_store_count(store));
     uint64_t tokens;
-    replay_entry *entry = replay_store_acquire(store, &shorter, &tokens);
-    EXPECT_EQ(prefix(200), replay_entry_prefix(entry));
+    replay_entry *entry = acquire(shorter, &tokens);
+    EXPECT_EQ(prefix(200), held);
     EXPECT_EQ(1024u, tokens);
     replay_store_release(store, entry);
 }
@@ -109,7 +123,7 @@ TEST_F(Store, CoveredWhileInUse_GoesWhenItIsReleased)
     auto longer = request({1, 2, 3});
     ASSERT_TRUE(put(shorter, 100));
     uint64_t tokens;
-    replay_entry *entry = replay_store_acquire(store, &shorter, &tokens);
+    replay_entry *entry = acquire(shorter, &tokens);
     ASSERT_TRUE(put(longer, 200));
     EXPECT_EQ(0u, destroyed.count(prefix(100)));
     replay_store_release(store, entry);
@@ -123,8 +137,8 @@ TEST_F(Store, Eviction_IsLeastRecentlyUsedAndNeverInUse)
     ASSERT_TRUE(put(b, 200));
     ASSERT_TRUE(put(c, 300));
     uint64_t tokens;
-    replay_store_release(store, replay_store_acquire(store, &a, &tokens)); /* now b is the oldest */
-    replay_entry *used = replay_store_acquire(store, &b, &tokens);
+    replay_store_release(store, acquire(a, &tokens)); /* now b is the oldest */
+    replay_entry *used = acquire(b, &tokens);
     EXPECT_TRUE(replay_store_evict(store));
     EXPECT_EQ(1u, destroyed.count(prefix(300)));
     EXPECT_TRUE(replay_store_evict(store));
@@ -133,7 +147,7 @@ TEST_F(Store, Eviction_IsLeastRecentlyUsedAndNeverInUse)
     EXPECT_EQ(2u, replay_store_evicted(store));
     replay_store_release(store, used);
     EXPECT_TRUE(replay_store_evict(store));
-    EXPECT_EQ(nullptr, replay_store_acquire(store, &b, &tokens));
+    EXPECT_EQ(nullptr, acquire(b, &tokens));
     EXPECT_EQ(0u, replay_store_count(store));
 }
 

@@ -42,13 +42,14 @@ static mbr_status create_sequence(replay_tenant *tenant, replay_run *run, mbr_er
 {
     const mbr_trace_request *request = &tenant->trace->requests[run->index];
     uint64_t equal = 0;
-    run->entry =
-        tenant->store == NULL ? NULL : replay_store_acquire(tenant->store, request, &equal);
+    const mbr_kv_prefix *prefix = NULL;
+    run->entry = tenant->store == NULL
+        ? NULL
+        : replay_store_acquire(tenant->store, request, &prefix, &equal);
     mbr_sequence_request asked = {MBR_SIZED(mbr_sequence_request),
         .stream = tenant->sim->world.streams[run->contents.stream],
-        .tokens = request->prompt_tokens,
-        .prefix = run->entry == NULL ? NULL : replay_entry_prefix(run->entry),
-        .prefix_tokens = equal, .tag = run->index};
+        .tokens = request->prompt_tokens, .prefix = prefix, .prefix_tokens = equal,
+        .tag = run->index};
     uint64_t before = replay_wall_ns();
     mbr_status status =
         mbr_sequence_create(tenant->seat->kv, &asked, &run->contents.sequence, error);

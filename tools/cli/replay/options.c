@@ -62,8 +62,10 @@ static const struct argp_option option_table[] = {
         "Divide the limit with other processes through the shared ledger NAME", 0},
     {"shared-folder", KEY_SHARED_FOLDER, "PATH", 0, "Where the ledger is (default /dev/shm)", 0},
     {"extent", KEY_EXTENT, "BYTES", 0, "Fixed extents (default: growing in window-major)", 0},
-    {"prefix", KEY_PREFIX, "declared|none", 0,
-        "Share the prefixes that the trace declares (default), or none", 0},
+    {"prefix", KEY_PREFIX, "declared|auto|none", 0,
+        "Share the prefixes that the trace declares (default), those that the library finds by the "
+        "tokens alone, or none",
+        0},
     {"eager", KEY_EAGER, "whole|copy", 0,
         "Without virtual memory: the maximum at once, or grow by copying", 0},
     {"trust", KEY_TRUST, NULL, 0, "Do not ask who may write the plugin's file and folder", 0},
@@ -98,7 +100,7 @@ static error_t parse_speed(const struct argp_state *state, const char *text, dou
 static error_t parse_choice(
     int key, const char *text, const struct argp_state *state, mbr_replay_options *options)
 {
-    static const char *const prefixes[] = {"declared", "none"};
+    static const char *const prefixes[] = {"none", "declared", "auto"};
     static const char *const modes[] = {"whole", "copy"};
     static const char *const formats[] = {"human", "json"};
     static const char *const traces[] = {"auto", "azure", "mooncake", "vidur", "burstgpt"};
@@ -107,8 +109,8 @@ static error_t parse_choice(
     error_t error = 0;
     switch (key) {
     case KEY_PREFIX:
-        error = mbr_args_choice_option(state, "--prefix", text, prefixes, 2, &index);
-        options->prefix_declared = index == 0;
+        error = mbr_args_choice_option(state, "--prefix", text, prefixes, 3, &index);
+        options->prefixes = (mbr_replay_prefixes)index;
         return error;
     case KEY_EAGER:
         error = mbr_args_choice_option(state, "--eager", text, modes, 2, &index);
@@ -342,7 +344,7 @@ int mbr_cli_replay(int argc, char **argv)
         .checkpoint_count = CHECKPOINTS_DEFAULT,
         .eager = MBR_KV_GROWING,
         .arms = {[MBR_REPLAY_ELASTIC] = true, [MBR_REPLAY_STATIC] = true},
-        .prefix_declared = true};
+        .prefixes = MBR_REPLAY_PREFIX_DECLARED};
     int code;
     if (!mbr_args_run(MBR_REPLAY_NAME, &argp, argc, argv, &options, &code))
         return code;

@@ -40,6 +40,12 @@ typedef struct mbr_replay_tenant_options {
     uint64_t share_percent; /* of the budget; 0: an even part of what the others leave */
 } mbr_replay_tenant_options;
 
+typedef enum mbr_replay_prefixes {
+    MBR_REPLAY_PREFIX_NONE = 0,
+    MBR_REPLAY_PREFIX_DECLARED, /* two blocks of one id are alike: the trace says so */
+    MBR_REPLAY_PREFIX_AUTO,     /* only their tokens say it */
+} mbr_replay_prefixes;
+
 typedef struct mbr_replay_options {
     const char *trace_path;
     mbr_trace_format format;
@@ -62,7 +68,7 @@ typedef struct mbr_replay_options {
     uint64_t checkpoint_count;
     double speed;
     uint32_t eager; /* MBR_KV_… */
-    bool prefix_declared;
+    mbr_replay_prefixes prefixes;
     bool trusted;
     bool json;
     const char *plot_path; /* NULL: none */

@@ -72,7 +72,7 @@ static void init_touch(replay_sim *sim, replay_tenant *tenant)
 
 static void note_sharing(const replay_sim *sim, replay_tenant *tenant)
 {
-    if (!sim->options->prefix_declared || tenant->store != NULL)
+    if (sim->options->prefixes == MBR_REPLAY_PREFIX_NONE || tenant->store != NULL)
         return;
     snprintf(tenant->report->note, sizeof(tenant->report->note), "prefixes are not shared: %s",
         !tenant->trace->has_hash_ids ? "the trace does not declare any (mooncake's hash_ids do)"
@@ -90,11 +90,13 @@ static bool init_tenant(replay_sim *sim, replay_tenant *tenant)
     /* All at once: at the end of the first stay, the others may have used up all addresses. */
     report->stays = malloc(count * sizeof(*report->stays));
     report->stay_capacity = report->stays == NULL ? 0 : count;
-    bool shares = options->prefix_declared && tenant->trace->has_hash_ids &&
+    bool shares = options->prefixes != MBR_REPLAY_PREFIX_NONE && tenant->trace->has_hash_ids &&
         options->eager == MBR_KV_GROWING &&
         (sim->world.mechanism_figures.capabilities & MBR_CAPABILITY_SHARED) != 0;
+    const replay_store_options store = {
+        .whole_tokens = options->prefixes == MBR_REPLAY_PREFIX_AUTO};
     if (shares)
-        tenant->store = replay_store_create();
+        tenant->store = replay_store_create(&store);
     if (tenant->waiting == NULL || tenant->has_waited == NULL || report->stays == NULL ||
         (shares && tenant->store == NULL))
         return replay_fail(sim, "out of memory for %llu requests", (unsigned long long)count);

@@ -1,186 +1,157 @@
-/* The prefix store. Knows block ids and prefixes; decides nothing about requests. */
+/* The prefix store: makes tokens of block ids and asks a registry. Decides nothing about requests.
+ */
 #include "tools/cli/replay/store.h"
 
 #include <stdlib.h>
-#include <uthash.h>
-#include <utlist.h>
 
-struct replay_entry {
-    mbr_kv_prefix *prefix;
-    const uint64_t *ids; /* the trace's */
-    uint32_t id_count;
-    uint32_t named_count; /* ids whose newest entry this is */
-    uint32_t user_count;
-    struct replay_entry *next, *prev; /* least recently used first */
-};
-
-/* The newest entry of a block, and the block's place in it. */
-typedef struct block_record {
-    uint64_t id;
-    replay_entry *entry;
-    uint32_t index;
-    UT_hash_handle hh;
-} block_record;
+#define ID_TOKENS 2 /* of a block whose id stands for it */
 
 struct replay_store {
-    block_record *blocks;
-    replay_entry *entries;
-    uint64_t entry_count, evicted_count;
+    replay_store_options options;
+    mbr_registry *registry;
+    uint64_t block_tokens; /* of the registry's blocks */
+    uint32_t *tokens;      /* of the request in hand */
+    uint64_t capacity;
 };
 
-replay_store *replay_store_create(void)
+replay_store *replay_store_create(const replay_store_options *options)
 {
-    return calloc(1, sizeof(replay_store));
-}
-
-static block_record *find_block(const replay_store *store, uint64_t id)
-{
-    block_record *found;
-    HASH_FIND(hh, store->blocks, &id, sizeof(id), found);
-    return found;
-}
-
-static void drop_entry(replay_store *store, replay_entry *entry)
-{
-    for (uint32_t i = 0; i < entry->id_count && entry->named_count != 0; i++) {
-        block_record *block = find_block(store, entry->ids[i]);
-        if (block == NULL || block->entry != entry)
-            continue;
-        HASH_DEL(store->blocks, block);
-        free(block);
-        entry->named_count--;
-    }
-    DL_DELETE(store->entries, entry);
-    store->entry_count--;
-    mbr_kv_prefix_destroy(entry->prefix, NULL);
-    free(entry);
+    replay_store *store = calloc(1, sizeof(*store));
+    if (store == NULL)
+        return NULL;
+    store->options = *options;
+    store->block_tokens = options->whole_tokens ? MBR_TRACE_BLOCK_TOKENS : ID_TOKENS;
+    mbr_registry_request request = {MBR_SIZED(mbr_registry_request),
+        .block_tokens = (uint32_t)store->block_tokens, .hash = options->hash,
+        .hash_context = options->context};
+    if (mbr_registry_create(&request, &store->registry, NULL) == MBR_OK)
+        return store;
+    free(store);
+    return NULL;
 }
 
 void replay_store_destroy(replay_store *store)
 {
     if (store == NULL)
         return;
-    while (store->entries != NULL)
-        drop_entry(store, store->entries);
+    mbr_registry_destroy(store->registry, NULL);
+    free(store->tokens);
     free(store);
 }
 
-replay_entry *replay_store_acquire(
-    replay_store *store, const mbr_trace_request *request, uint64_t *tokens)
+/* ---- Tokens */
+
+static uint32_t mix(uint64_t value)
 {
-    *tokens = 0;
-    const block_record *deepest = NULL;
-    uint32_t whole = request->hash_count == 0 ? 0 : request->prompt_tokens / MBR_TRACE_BLOCK_TOKENS;
-    for (uint32_t i = 0; i < whole; i++) { /* the last id may name a part of a block */
-        const block_record *block = find_block(store, request->hash_ids[i]);
-        if (block == NULL || block->index != i)
-            break;
-        deepest = block;
+    value = (value ^ (value >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    value = (value ^ (value >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return (uint32_t)(value >> 31);
+}
+
+static void write_block(const replay_store *store, uint64_t id, uint32_t *tokens)
+{
+    if (!store->options.whole_tokens) {
+        tokens[0] = (uint32_t)id;
+        tokens[1] = (uint32_t)(id >> 32);
+        return;
     }
-    if (deepest == NULL)
-        return NULL;
-    replay_entry *entry = deepest->entry;
-    *tokens = (uint64_t)(deepest->index + 1) * MBR_TRACE_BLOCK_TOKENS;
-    entry->user_count++;
-    DL_DELETE(store->entries, entry);
-    DL_APPEND(store->entries, entry);
-    return entry;
+    for (uint64_t i = 0; i < MBR_TRACE_BLOCK_TOKENS; i++)
+        tokens[i] = mix(id * MBR_TRACE_BLOCK_TOKENS + i);
+}
+
+/* The tokens of the request's first blocks, as many as are whole and asked for; *count of them.
+ * False: out of memory. */
+static bool take_tokens(
+    replay_store *store, const mbr_trace_request *request, uint64_t blocks, uint64_t *count)
+{
+    uint64_t whole = request->hash_count == 0 ? 0 : request->prompt_tokens / MBR_TRACE_BLOCK_TOKENS;
+    blocks = blocks < whole ? blocks : whole; /* the last id may name a part of a block */
+    *count = blocks * store->block_tokens;
+    if (*count > store->capacity) {
+        uint32_t *grown = realloc(store->tokens, *count * sizeof(*grown));
+        if (grown == NULL)
+            return false;
+        store->tokens = grown;
+        store->capacity = *count;
+    }
+    for (uint64_t i = 0; i < blocks; i++)
+        write_block(store, request->hash_ids[i], &store->tokens[i * store->block_tokens]);
+    if (store->options.change != NULL)
+        store->options.change(store->options.context, request, store->tokens, *count);
+    return true;
+}
+
+static mbr_registry_match find(replay_store *store, uint64_t count)
+{
+    mbr_registry_match match = {MBR_SIZED(mbr_registry_match)};
+    mbr_registry_find(store->registry, 0, store->tokens, count, &match);
+    return match;
+}
+
+/* ---- Entries */
+
+replay_entry *replay_store_acquire(replay_store *store, const mbr_trace_request *request,
+    const mbr_kv_prefix **prefix, uint64_t *tokens)
+{
+    uint64_t count;
+    *tokens = 0;
+    *prefix = NULL;
+    if (!take_tokens(store, request, UINT64_MAX, &count))
+        return NULL; /* not being able to share is no failure */
+    mbr_registry_match match = find(store, count);
+    *tokens = match.tokens / store->block_tokens * MBR_TRACE_BLOCK_TOKENS;
+    *prefix = match.prefix;
+    return match.entry;
 }
 
 void replay_store_release(replay_store *store, replay_entry *entry)
 {
-    if (entry == NULL)
-        return;
-    entry->user_count--;
-    if (entry->user_count == 0 && entry->named_count == 0)
-        drop_entry(store, entry);
-}
-
-const mbr_kv_prefix *replay_entry_prefix(const replay_entry *entry)
-{
-    return entry->prefix;
-}
-
-/* Records for every block first, so that taking them over cannot fail half-way. */
-static bool prepare_blocks(replay_store *store, const mbr_trace_request *request, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        if (find_block(store, request->hash_ids[i]) != NULL)
-            continue;
-        block_record *block = calloc(1, sizeof(*block));
-        if (block == NULL)
-            return false;
-        block->id = request->hash_ids[i];
-        HASH_ADD(hh, store->blocks, id, sizeof(block->id), block);
-    }
-    return true;
-}
-
-static void forget_empty_blocks(
-    replay_store *store, const mbr_trace_request *request, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        block_record *block = find_block(store, request->hash_ids[i]);
-        if (block != NULL && block->entry == NULL) {
-            HASH_DEL(store->blocks, block);
-            free(block);
-        }
-    }
+    mbr_registry_release(store->registry, entry);
 }
 
 bool replay_store_put(replay_store *store, const mbr_trace_request *request, uint32_t block_count,
     mbr_kv_prefix *prefix)
 {
-    replay_entry *entry = calloc(1, sizeof(*entry));
-    if (entry == NULL || !prepare_blocks(store, request, block_count)) {
-        forget_empty_blocks(store, request, block_count);
-        free(entry);
-        return false;
-    }
-    *entry = (replay_entry){.prefix = prefix, .ids = request->hash_ids, .id_count = block_count};
-    DL_APPEND(store->entries, entry);
-    store->entry_count++;
-    for (uint32_t i = 0; i < block_count; i++) {
-        block_record *block = find_block(store, request->hash_ids[i]);
-        replay_entry *older = block->entry;
-        if (older == entry)
-            continue; /* the same id twice in one prompt: its first place counts */
-        block->entry = entry;
-        block->index = i;
-        entry->named_count++;
-        if (older != NULL && --older->named_count == 0 && older->user_count == 0)
-            drop_entry(store, older);
-    }
-    return true;
+    uint64_t count;
+    return take_tokens(store, request, block_count, &count) &&
+        mbr_registry_put(store->registry, 0, store->tokens, count, prefix, NULL) == MBR_OK;
 }
 
 bool replay_store_covers(
-    const replay_store *store, const mbr_trace_request *request, uint32_t block_count)
+    replay_store *store, const mbr_trace_request *request, uint32_t block_count)
 {
+    uint64_t count;
     if (block_count == 0)
         return true;
-    const block_record *last = find_block(store, request->hash_ids[block_count - 1]);
-    return last != NULL && last->index == block_count - 1;
+    if (!take_tokens(store, request, block_count, &count))
+        return false;
+    mbr_registry_match match = find(store, count);
+    mbr_registry_release(store->registry, match.entry);
+    return match.tokens == count;
+}
+
+/* ---- Giving up */
+
+static mbr_registry_figures figures_of(const replay_store *store)
+{
+    mbr_registry_figures figures = {MBR_SIZED(mbr_registry_figures)};
+    mbr_registry_read(store->registry, &figures);
+    return figures;
 }
 
 bool replay_store_evict(replay_store *store)
 {
-    for (replay_entry *entry = store->entries; entry != NULL; entry = entry->next) {
-        if (entry->user_count != 0)
-            continue;
-        drop_entry(store, entry);
-        store->evicted_count++;
-        return true;
-    }
-    return false;
+    uint64_t before = replay_store_evicted(store);
+    mbr_registry_give(store->registry, 1);
+    return replay_store_evicted(store) != before;
 }
 
 uint64_t replay_store_count(const replay_store *store)
 {
-    return store->entry_count;
+    return figures_of(store).entry_count;
 }
 
 uint64_t replay_store_evicted(const replay_store *store)
 {
-    return store->evicted_count;
+    return figures_of(store).given_count;
 }
