@@ -12,6 +12,9 @@ A line begins with who did it: a letter for a fiber, `-` for code outside of all
     holder H A ALLOWANCE BORROWS
     room A BEFORE AFTER FILE                  limit - claimed; limit.c moves the limit, others bytes
     lease H BEFORE AFTER FILE                 of the allowance: granted and charged
+    withheld A BEFORE AFTER FILE              charged and quarantined or retained
+    limits A SET MEASURED EXHAUSTED LEASED LEASABLE LEDGER
+                                              each alone, before each of the next; UNLIMITED: none
     arbitrate A NOW FREE SET LIMIT COUNT      what went in, with COUNT of the next:
     wish A N BYTES SINCE DEADLINE H LEFT OWN PRIORITY ASKING
     verdict A N VERDICT HELD                  what came out, one a wish, and then:
@@ -25,6 +28,7 @@ A line begins with who did it: a letter for a fiber, `-` for code outside of all
 import sys
 
 UNLIMITED = 2**64 - 1
+HIGHEST_LIMIT = 2**63 - 1
 AGEING_NS = 100_000_000
 PRIORITY_COUNT = 8
 
@@ -74,6 +78,11 @@ class Ticket:
 class Authority:
     def __init__(self, free):
         self.limit = self.room = free
+        self.withheld = 0
+        self.recent_withheld = [0]  # what it was since the last arbitration
+        # More is never to be had; and what could be had, if nothing were withheld.
+        self.most = self.reach = self.reach_now = free
+        self.limits_are_read = False
         self.held = 0     # kept for those that wait
         self.in_hand = 0  # taken out of everybody's reach while it is decided over
         self.tickets = {}
@@ -103,7 +112,7 @@ class Asked:
 class Decision:
     """One arbitration, by the words of arbiter.h."""
 
-    def __init__(self, tickets, left_of, now, free, limit):
+    def __init__(self, tickets, left_of, now, free, most, reach):
         self.verdicts, self.held = {}, {}
         self.left, self.lacking = free, 0
         self.lease = {ticket.holder: left_of[ticket.holder][0] for ticket in tickets.values()}
@@ -120,12 +129,13 @@ class Decision:
 
         for number in sorted(tickets, key=place):
             ticket = tickets[number]
-            self.decide(number, ticket, now, limit, ticket.asking or standing(ticket) >= PRIORITY_COUNT)
+            keeps = ticket.asking or standing(ticket) >= PRIORITY_COUNT
+            self.decide(number, ticket, now, most, keeps and ticket.bytes <= reach, ticket.bytes <= reach)
 
-    def decide(self, number, ticket, now, limit, keeps):
+    def decide(self, number, ticket, now, most, keeps, can_hope):
         self.held[number] = 0
         for_bytes_alone = ticket.bytes <= self.lease[ticket.holder]
-        if ticket.bytes > limit:
+        if ticket.bytes > most:
             self.verdicts[number] = 'refuse'
         elif ticket.deadline <= now:
             self.verdicts[number] = 'time out'
@@ -137,7 +147,8 @@ class Decision:
         else:
             self.verdicts[number] = 'wait'
             if for_bytes_alone:
-                self.lacking = self.lacking or ticket.bytes
+                if can_hope:
+                    self.lacking = self.lacking or ticket.bytes
                 if keeps:
                     self.held[number] = min(self.left, ticket.bytes)
                     self.left -= self.held[number]
@@ -197,6 +208,21 @@ class Replay:
         holder.leased = after
         holder.recent.append(after)
 
+    def on_withheld(self, name, before, after, _file):
+        authority = self.authorities[name]
+        same('withheld before this', before, authority.withheld)
+        require(after >= 0, f'{after} bytes are withheld')
+        authority.withheld = after
+        authority.recent_withheld.append(after)
+
+    def on_limits(self, name, set_limit, measured, exhausted, leased, leasable, ledger):
+        authority = self.authorities[name]
+        unleased = min(set_limit, measured, exhausted, HIGHEST_LIMIT)
+        same('the limit in force', min(unleased, leased), authority.limit)
+        authority.most = min(set_limit, ledger, HIGHEST_LIMIT)
+        authority.reach = min(unleased, leased + leasable)
+        authority.limits_are_read = True
+
     def take_in_hand(self, authority):
         """The fiber has put what was held into the room, and then taken all that was there."""
         steps = authority.steps.pop(self.fiber, [])
@@ -216,8 +242,12 @@ class Replay:
         authority = self.authorities[name]
         require(authority.decider == '' and authority.asked is None, 'two arbitrations at once')
         same('free', free, self.take_in_hand(authority))
-        same('the set limit', set_limit, authority.limit)
-        same('the limit in force', limit, authority.limit)
+        require(authority.limits_are_read, 'an arbitration without its limits')
+        same('the set limit', set_limit, authority.most)
+        possible = {max(0, authority.reach - withheld) for withheld in authority.recent_withheld}
+        require(limit in possible, f'what can be had is {limit} in the journal, one of {possible} by the rules')
+        authority.limits_are_read, authority.recent_withheld = False, [authority.withheld]
+        authority.reach_now = limit
         require(now >= authority.now, f'time went back from {authority.now} to {now}')
         authority.now, authority.in_hand, authority.decider = now, free, self.fiber
         authority.asked = Asked(count)
@@ -253,7 +283,8 @@ class Replay:
             waiting = authority.waiting()
             same('the number of tickets', asked.count, len(asked.wishes))
             same('who waits', sorted(asked.wishes), sorted(waiting))
-            asked.made = Decision(waiting, asked.left, authority.now, authority.in_hand, authority.limit)
+            asked.made = Decision(waiting, asked.left, authority.now, authority.in_hand, authority.most,
+                                  authority.reach_now)
             for holder in self.holders.values():
                 if holder.authority == name:
                     holder.recent = [holder.leased]
@@ -325,7 +356,7 @@ class Replay:
         left = {ticket.holder: self.holders[ticket.holder].left(self.holders[ticket.holder].leased)
                 for ticket in waiting.values()}
         free = max(0, authority.room + authority.held)
-        made = Decision(waiting, left, authority.now, free, authority.limit)
+        made = Decision(waiting, left, authority.now, free, authority.most, authority.reach - authority.withheld)
         for number, verdict in made.verdicts.items():
             require(verdict == 'wait', f'ticket {number} of {waiting[number].bytes} bytes is left waiting with {free} '
                     f'free under a limit of {authority.limit}: {verdict}')

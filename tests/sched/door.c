@@ -19,6 +19,7 @@ int64_t sched_granted_bytes(const mbr_holder *holder)
 void sched_journal_authority(const mbr_authority *authority)
 {
     sched_journal_watch("room", authority->id, &authority->room_bytes);
+    sched_journal_watch("withheld", authority->id, &authority->withheld_bytes);
     sched_journal_line(
         "authority %" PRIu64 " %" PRId64, authority->id, sched_room_bytes(authority));
 }

@@ -31,6 +31,7 @@ _FILES = {
             "shared",
             "shared_file",
             "shared_os",
+            "shared_outside",
             "shared_page",
             "snapshot",
             "ticket",

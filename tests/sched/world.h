@@ -35,13 +35,14 @@ using governor_figures::NewError;
 class GovernorScenario : public Scenario
 {
   public:
-    explicit GovernorScenario(uint64_t limit_bytes, const mbr_probe *probe = nullptr)
+    explicit GovernorScenario(
+        uint64_t limit_bytes, const mbr_probe *probe = nullptr, mbr_shared *shared = nullptr)
         : limit_(limit_bytes)
     {
         mbr_heap heap = heap_.Seam();
         mbr_governor_options options = {&heap, &sched_clock};
         SCHED_REQUIRE(mbr_governor_create(&options, &governor_, nullptr) == MBR_OK);
-        authority_ = Authority("pool", limit_bytes, probe);
+        authority_ = Authority("pool", limit_bytes, probe, shared);
         last_room_ = sched_room_bytes(authority_);
     }
 
@@ -70,13 +71,15 @@ class GovernorScenario : public Scenario
     }
 
   protected:
-    mbr_authority *Authority(const char *name, uint64_t limit_bytes, const mbr_probe *probe)
+    mbr_authority *Authority(const char *name, uint64_t limit_bytes, const mbr_probe *probe,
+        mbr_shared *shared = nullptr)
     {
         mbr_authority_options options = {};
         options.name = name;
         options.tier = MBR_TIER_DEVICE;
         options.limit_bytes = limit_bytes;
         options.probe = probe;
+        options.shared = shared;
         mbr_authority *made = nullptr;
         mbr_error error = NewError();
         SCHED_REQUIRE(

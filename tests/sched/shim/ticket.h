@@ -27,7 +27,12 @@
 #define mbr_grant_return(whose, size)                                                              \
     ((void)SCHED_JOURNAL_BYTES("returns", whose, size), mbr_grant_return(whose, size))
 #define mbr_arbitrate(pool, tickets, count)                                                        \
-    (sched_journal_asked(authority->id, pool, tickets, count),                                     \
+    (sched_journal_line("limits %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64          \
+                        " %" PRIu64 " %" PRIu64,                                                   \
+         authority->id, authority->set_limit_bytes, authority->measured_limit_bytes,               \
+         authority->exhausted_limit_bytes, authority->leased_limit_bytes,                          \
+         authority->leasable_bytes, authority->ledger_limit_bytes),                                \
+        sched_journal_asked(authority->id, pool, tickets, count),                                  \
         sched_journal_answered(                                                                    \
             authority->id, tickets, count, mbr_arbitrate(pool, tickets, count)))
 
