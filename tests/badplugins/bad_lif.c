@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,8 @@ static mbr_status report(mbr_instance *instance, const mbr_report_request *reque
         return status;
     if (bad_is("report_forgets_allocations") && outcome->allocation_count < FEW_COUNT)
         outcome->allocation_count = 0;
+    if (bad_is("report_forgets_threads"))
+        outcome->thread_count = 0;
     if (bad_is("reports_mapped_extents_only") && outcome->mapping_count < outcome->extent_count)
         outcome->extent_count = outcome->mapping_count;
     if (bad_is("reports_one_mapping_a_range") && outcome->mapping_count > 2 &&
@@ -66,6 +69,14 @@ static mbr_status close_instance(mbr_instance *instance, const mbr_close_request
     return MBR_OK;
 }
 
+static mbr_status close_anyhow(mbr_instance *instance, const mbr_close_request *request,
+    mbr_outcome *outcome, mbr_error *error)
+{
+    mbr_close_request plain = *request;
+    plain.flags = 0;
+    return bad_good->plugin.close(instance, &plain, outcome, error);
+}
+
 static uint32_t quiesce_count; /* since the last open */
 
 static mbr_status quiesce(mbr_instance *instance, const mbr_quiesce_request *request,
@@ -76,6 +87,45 @@ static mbr_status quiesce(mbr_instance *instance, const mbr_quiesce_request *req
         return status;
     *outcome = (mbr_outcome){.struct_size = outcome->struct_size};
     return mbr_fail(error, MBR_BUSY, "quiesced already");
+}
+
+/* Keeps one for the next time, until the instance is closed. */
+static struct {
+    const mbr_instance *instance;
+    pthread_t thread;
+    sem_t end;
+} kept;
+
+static void *await_end(void *context)
+{
+    (void)context;
+    while (sem_wait(&kept.end) != 0)
+        continue;
+    return NULL;
+}
+
+static mbr_status quiesce_keeping(mbr_instance *instance, const mbr_quiesce_request *request,
+    mbr_outcome *outcome, mbr_error *error)
+{
+    mbr_status status = bad_good->plugin.quiesce(instance, request, outcome, error);
+    if (status != MBR_OK || kept.instance != NULL)
+        return status;
+    sem_init(&kept.end, 0, 0);
+    if (pthread_create(&kept.thread, NULL, await_end, NULL) == 0)
+        kept.instance = instance;
+    return status;
+}
+
+static mbr_status close_joining(mbr_instance *instance, const mbr_close_request *request,
+    mbr_outcome *outcome, mbr_error *error)
+{
+    mbr_status status = bad_good->plugin.close(instance, request, outcome, error);
+    if (status != MBR_OK || kept.instance != instance)
+        return status;
+    sem_post(&kept.end);
+    pthread_join(kept.thread, NULL);
+    kept.instance = NULL;
+    return status;
 }
 
 /* Does not wait for streams. */
@@ -214,7 +264,7 @@ static mbr_status open_instance(mbr_instance *none, const mbr_open_request *requ
 
 void bad_install_lif(void)
 {
-    static const char *const in_report[] = {"report_forgets_allocations",
+    static const char *const in_report[] = {"report_forgets_allocations", "report_forgets_threads",
         "reports_mapped_extents_only", "reports_one_mapping_a_range", NULL};
     static const char *const in_close[] = {"refused_close_drops_contents", "handler_left_by_close",
         "closes_with_an_allocation", "closes_with_an_extent", "closes_with_a_line", NULL};
@@ -224,6 +274,12 @@ void bad_install_lif(void)
         bad.plugin.report = report;
     if (bad_is_any(in_close))
         bad.plugin.close = close_instance;
+    if (bad_is("quiesce_keeps_thread")) {
+        bad.plugin.quiesce = quiesce_keeping;
+        bad.plugin.close = close_joining;
+    }
+    if (bad_is("close_flags_ignored"))
+        bad.plugin.close = close_anyhow;
     if (bad_is_any(in_open))
         bad.plugin.open = open_instance;
     if (bad_is("quiesce_only_once"))

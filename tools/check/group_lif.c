@@ -145,6 +145,31 @@ static void run_close_virtual(mbr_trial *trial)
         mbr_status_name(status));
 }
 
+static mbr_status close_with_flags(mbr_trial *trial, mbr_subject *subject, uint32_t flags)
+{
+    const mbr_close_request request = {MBR_SIZED(mbr_close_request), .flags = flags};
+    mbr_outcome outcome = {0};
+    return mbr_drive_close(trial, subject, &request, &outcome);
+}
+
+/* Critical ones in the trial's instance, which goes on; an optional one ends one of its own. */
+static void run_close_flags(mbr_trial *trial)
+{
+    mbr_subject other;
+    for (uint32_t bit = 0; bit < 16; bit++) {
+        mbr_status status = close_with_flags(trial, &trial->subject, UINT32_C(1) << bit);
+        MBR_EXPECT(trial, MBR_STATUS_CLASS(status) == MBR_CLASS_UNSUPPORTED,
+            "close refuses a critical flag that it does not know", "flag 0x%x: %s",
+            UINT32_C(1) << bit, mbr_status_name(status));
+    }
+    mbr_alc one = mbr_alc_take(trial, 4096);
+    mbr_alc_give(trial, &one);
+    mbr_step_open_another(trial, &other);
+    mbr_status status = close_with_flags(trial, &other, 0xFFFF0000);
+    MBR_EXPECT(trial, status == MBR_OK, "close ignores optional flags that it does not know", "%s",
+        mbr_status_name(status));
+}
+
 static void run_close_intact(mbr_trial *trial)
 {
     mbr_alc live = mbr_alc_take(trial, ALLOCATION_BYTES);
@@ -401,6 +426,10 @@ static const mbr_check checks[] = {
         "What grows with every request is the out-of-memory killer's in the end.", run_leak_memory),
     LIF("012", 0, "C4, C32", "behind rounds of work figures and report are as before",
         "A counter that drifts makes the host refuse memory that is there.", run_counters),
+    {"LIF-021", 3, MBR_STAGE_OPENED, 0, "C15",
+        "close refuses unknown critical flags and ignores optional ones",
+        "A newer host asks for an end of another kind, and must know whether it was heard.",
+        run_close_flags, 0, 0},
     {"LIF-018", 5, MBR_STAGE_OPENED, MBR_NEEDS_HOST_ORACLE, "C26",
         "1000 rounds of work leave nothing", "A few bytes a request end a server in a month.",
         run_leak_slowly, 0, 0},
