@@ -18,3 +18,5 @@ for mechanism in 3 1 2; do # device1, pinned0, unified0
     check --device $mechanism --level 4
 done
 STANDIN_NO_VIRTUAL_MEMORY=1 check --device 0 --level 4
+# On a device that does nothing before it is waited for or asked.
+STANDIN_MODE=lazy check --device 3 --level 4

@@ -193,6 +193,8 @@ int sim_leave(struct sim_call *call)
     if (call->is_stranger)
         return call->status;
     int status = call->planned && call->status == SIM_OK ? call->planned : call->status;
+    sim.ledger.refused_count += call->status == SIM_INVALID_VALUE ||
+        call->status == SIM_INVALID_HANDLE || call->status == SIM_INVALID_CONTEXT;
     if (journal)
         fprintf(journal, "%s %d\n", call->site->name, sim_front_code(status));
     pthread_mutex_unlock(&sim_lock);

@@ -46,7 +46,7 @@ EXPORT void standin_restart(const struct standin_options *options)
 EXPORT uint32_t standin_step(uint32_t count)
 {
     pthread_mutex_lock(&sim_lock);
-    if (sim.options.mode != STANDIN_MANUAL)
+    if (sim.options.mode == STANDIN_THREADED)
         sim_misuse("a step is asked for in threaded mode");
     uint32_t done = sim_step(count);
     pthread_mutex_unlock(&sim_lock);

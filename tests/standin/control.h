@@ -18,6 +18,8 @@ extern "C" {
 enum standin_mode {
     STANDIN_THREADED, /* a thread a stream, as soon as it has work */
     STANDIN_MANUAL,   /* nothing runs but by standin_step, and by a call that waits for it */
+    STANDIN_LAZY,     /* the same, and a query that answers "not ready" is followed by one step: the
+                       * latest that a device can be, for whole programs */
 };
 
 /* What a fresh handle holds, which the driver promises nothing about (D18). */
@@ -38,7 +40,7 @@ struct standin_options {
     uint64_t granule_recommended_bytes; /* STANDIN_GRANULE_RECOMMENDED_BYTES, the least */
     uint64_t address_bytes;             /* STANDIN_ADDRESS_BYTES, what all devices share; with each
                                          * device's own view of them at most 2^39 */
-    uint32_t mode;                      /* STANDIN_MODE=threaded|manual */
+    uint32_t mode;                      /* STANDIN_MODE=threaded|manual|lazy */
     uint32_t content;                   /* STANDIN_CONTENT=poison|zeros */
     uint32_t addresses;                 /* STANDIN_ADDRESSES=lowest|rising */
     int start_code;                     /* STANDIN_START_CODE: what cuInit answers instead */
@@ -114,7 +116,9 @@ struct standin_ledger {
     uint64_t lenient_unmap_count;  /* unmaps that met a hole (D22): the driver forgives it, no test
                                       should */
     uint64_t lenient_access_count; /* the same of access that is set over a hole (D15) */
-    uint64_t call_count;           /* of every function, ever */
+    uint64_t refused_count; /* calls with an argument that is none: of the product there should be
+                               none */
+    uint64_t call_count;    /* of every function, ever */
 };
 
 void standin_read_ledger(struct standin_ledger *ledger);

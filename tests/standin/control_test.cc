@@ -296,6 +296,17 @@ TEST_F(Control, AnUnmapOfAHole_IsCounted)
     EXPECT_DEATH(standin_assert_clean(), "1 unmaps that met a hole");
 }
 
+TEST_F(Control, ARefusedArgument_IsCounted)
+{
+    mbr_cuda_handle handle = 0;
+    OK(create(&handle));
+    EXPECT_EQ(ledger().refused_count, 0U);
+    OK(cuMemRelease(handle));
+    EXPECT_EQ(cuMemRelease(handle), code(MBR_CUDA_INVALID_VALUE));
+    EXPECT_EQ(cuEventDestroy_v2(nullptr), code(MBR_CUDA_INVALID_HANDLE));
+    EXPECT_EQ(ledger().refused_count, 2U);
+}
+
 TEST_F(Control, TheJournal_HasEachCallAndItsCode)
 {
     std::string path = std::string(getenv("TEST_TMPDIR")) + "/journal";

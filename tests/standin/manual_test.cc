@@ -78,6 +78,21 @@ TEST_F(Manual, AnEventThatHangs_IsNeverDoneUntilItIsReleased)
     OK(cuEventDestroy_v2(event));
 }
 
+TEST_F(Manual, ALazyDevice_GetsOnByEachQuery)
+{
+    options.mode = STANDIN_LAZY;
+    start();
+    OK(cuStreamCreate(&stream, MBR_CUDA_STREAM_NON_BLOCKING));
+    take(&place);
+    OK(cuMemsetD8Async(place.at, 1, 4, stream));
+    OK(cuMemsetD8Async(place.at, 2, 4, stream));
+    EXPECT_EQ(cuStreamQuery(stream), code(MBR_CUDA_NOT_READY));
+    EXPECT_EQ(peek(place.at), 0x01010101U);
+    EXPECT_EQ(cuStreamQuery(stream), code(MBR_CUDA_NOT_READY));
+    EXPECT_EQ(cuStreamQuery(stream), code(MBR_CUDA_SUCCESS));
+    EXPECT_EQ(peek(place.at), 0x02020202U);
+}
+
 TEST_F(Manual, AnUnmapUnderPendingWork_LosesTheContextWhenItRuns)
 {
     OK(cuMemsetD8Async(place.at, 3, 4, stream));

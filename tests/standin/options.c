@@ -29,14 +29,14 @@ static uint64_t number(const char *name, uint64_t otherwise)
     return read;
 }
 
-static uint32_t choice(const char *name, const char *first, const char *second)
+/* Which of the words it is; the first where there is none. */
+static uint32_t choice(const char *name, const char *const words[3])
 {
     const char *value = getenv(name);
-    if (!value || strcmp(value, first) == 0)
-        return 0;
-    if (strcmp(value, second) != 0)
-        refuse(name, value, "one of its two words (tests/standin/control.h)");
-    return 1;
+    for (uint32_t i = 0; i < 3 && words[i]; i++)
+        if (!value || strcmp(value, words[i]) == 0)
+            return i;
+    refuse(name, value, "one of its words (tests/standin/control.h)");
 }
 
 static bool yes(const char *name)
@@ -54,6 +54,9 @@ static uint64_t address_bytes_for(uint32_t device_count)
 
 void sim_options_read(struct standin_options *options)
 {
+    static const char *const modes[3] = {"threaded", "manual", "lazy"};
+    static const char *const contents[3] = {"poison", "zeros"};
+    static const char *const addresses[3] = {"lowest", "rising"};
     uint64_t devices = number("STANDIN_DEVICES", 1);
     if (devices > STANDIN_DEVICE_MAX_COUNT)
         refuse("STANDIN_DEVICES", getenv("STANDIN_DEVICES"), "0 to 8");
@@ -64,9 +67,9 @@ void sim_options_read(struct standin_options *options)
         .granule_min_bytes = granule,
         .granule_recommended_bytes = number("STANDIN_GRANULE_RECOMMENDED_BYTES", granule),
         .address_bytes = number("STANDIN_ADDRESS_BYTES", address_bytes_for((uint32_t)devices)),
-        .mode = choice("STANDIN_MODE", "threaded", "manual"),
-        .content = choice("STANDIN_CONTENT", "poison", "zeros"),
-        .addresses = choice("STANDIN_ADDRESSES", "lowest", "rising"),
+        .mode = choice("STANDIN_MODE", modes),
+        .content = choice("STANDIN_CONTENT", contents),
+        .addresses = choice("STANDIN_ADDRESSES", addresses),
         .start_code = (int)number("STANDIN_START_CODE", 0),
         .can_export = yes("STANDIN_EXPORT"),
         .maps_released = yes("STANDIN_MAPS_RELEASED"),

@@ -107,7 +107,7 @@ static void *work_stream(void *argument)
 
 static void start_worker(struct sim_stream *stream)
 {
-    if (stream->has_worker || sim.options.mode == STANDIN_MANUAL)
+    if (stream->has_worker || sim.options.mode != STANDIN_THREADED)
         return;
     pthread_attr_t attributes;
     pthread_t thread;

@@ -119,6 +119,16 @@ int sim_stream_destroy(uintptr_t name)
     return status;
 }
 
+/* What a query answers. A lazy device does no more than it has to, but whoever asks gets on. */
+static int is_done(const struct sim_point *point)
+{
+    if (!point || point->is_done)
+        return SIM_OK;
+    if (sim.options.mode == STANDIN_LAZY)
+        sim_step(1);
+    return SIM_NOT_READY;
+}
+
 int sim_stream_query(uintptr_t name)
 {
     struct sim_stream *stream;
@@ -129,7 +139,7 @@ int sim_stream_query(uintptr_t name)
         sim_capture_break(stream->capture);
         return SIM_CAPTURE_UNSUPPORTED;
     }
-    return !stream->tail || stream->tail->is_done ? SIM_OK : SIM_NOT_READY;
+    return is_done(stream->tail);
 }
 
 int sim_stream_synchronize(uintptr_t name)
@@ -295,7 +305,7 @@ int sim_event_query(struct sim_event *event)
         sim_capture_break(event->capture);
         return SIM_CAPTURED_EVENT;
     }
-    return !event->point || event->point->is_done ? SIM_OK : SIM_NOT_READY;
+    return is_done(event->point);
 }
 
 int sim_event_synchronize(struct sim_event *event)
