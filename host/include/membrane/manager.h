@@ -91,7 +91,8 @@ typedef struct mbr_mechanism_figures {
     uint64_t held_bytes;         /* unmapped extents that prefixes alone keep; part of owned */
     uint64_t reservation_count;
     uint64_t extent_count;
-    uint64_t quarantined_count; /* extents and ranges withheld for good */
+    uint64_t quarantined_count; /* extents, places and ranges withheld, also those that a trim tries
+                                 * once more */
     uint64_t call_count;        /* slots called since open */
     uint64_t violation_count;
     char name[64];

@@ -3,6 +3,9 @@
 // Pins and remap epochs of ranges.
 #include "tests/unit/backing/world.h"
 
+#include <algorithm>
+#include <random>
+
 namespace membrane
 {
 namespace
@@ -312,6 +315,117 @@ TEST(Capture, LossWhileRangesWait_RetainsThem)
     mbr_backing_confirm_lost(world.backing, world.context);
     EXPECT_EQ(0u, world.books().charged_bytes);
     world.fake.forget_all();
+}
+
+// ---- At random ----
+
+// Ranges come, grow, shrink and go, captures begin and end, slots refuse: nothing gated is called
+// while a capture is open, every byte is paid for, and in the end all is given back.
+class RandomLife
+{
+  public:
+    explicit RandomLife(uint64_t seed) : random_(seed), world_(64 * kGranule) {}
+
+    void run(int steps)
+    {
+        for (int i = 0; i < steps; i++) {
+            step();
+            if (i % 16 == 0) {
+                EXPECT_TRUE(world_.agree());
+            }
+        }
+        if (open_)
+            end_capture();
+        for (mbr_range *range : ranges_)
+            EXPECT_EQ(MBR_OK, world_.end(range));
+        if (kept_)
+            world_.retire();
+        world_.fake.faults.clear();
+        world_.reap();
+        mbr_backing_trim(world_.backing, 0);
+        EXPECT_EQ(0u, world_.books().charged_bytes);
+        EXPECT_EQ(0u, world_.kept().quarantined_count);
+        EXPECT_TRUE(world_.agree());
+        EXPECT_LT(0, captures_);
+    }
+
+  private:
+    uint64_t pick(uint64_t below) { return random_() % below; }
+
+    void end_capture()
+    {
+        world_.end_capture(); // which looks at the calls
+        open_ = false;
+        kept_ = true;
+    }
+
+    void step()
+    {
+        static const Slot slots[] = {Slot::kCreate, Slot::kProtect, Slot::kUnmap, Slot::kDestroy};
+        world_.fake.faults.clear();
+        if (pick(4) == 0) {
+            Slot slot = slots[pick(4)];
+            world_.fake.faults = {{slot, world_.fake.calls(slot) + 1 + pick(3)}};
+        }
+        mbr_range *range = ranges_.empty() ? nullptr : ranges_[pick(ranges_.size())];
+        switch (pick(8)) {
+        case 0:
+            if (ranges_.size() < 6)
+                ranges_.push_back(world_.reserve((8 + 8 * pick(2)) * kGranule));
+            break;
+        case 1:
+        case 2:
+            if (range != nullptr)
+                world_.grow(range, pick(4) * kGranule, (1 + pick(4)) * kGranule);
+            break;
+        case 3:
+            if (range != nullptr)
+                world_.decommit(range, pick(6) * kGranule, (1 + pick(2)) * kGranule, pick(2) == 0);
+            break;
+        case 4:
+            if (range != nullptr && world_.end(range, pick(2) == 0) == MBR_OK)
+                ranges_.erase(std::find(ranges_.begin(), ranges_.end(), range));
+            break;
+        case 5:
+            mbr_context_reap(world_.context, true);
+            break;
+        case 6:
+            mbr_backing_trim(world_.backing, pick(32) * kGranule);
+            break;
+        default:
+            turn_capture();
+        }
+    }
+
+    void turn_capture()
+    {
+        if (open_) {
+            end_capture();
+        } else if (kept_) {
+            world_.retire();
+            kept_ = false;
+        } else {
+            world_.begin();
+            open_ = true;
+            captures_++;
+        }
+    }
+
+    std::mt19937_64 random_;
+    CaptureWorld world_;
+    std::vector<mbr_range *> ranges_;
+    bool open_ = false, kept_ = false;
+    int captures_ = 0;
+};
+
+TEST(Capture, RandomWork_CallsNothingGatedAndLosesNoByte)
+{
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        SCOPED_TRACE(seed);
+        RandomLife(seed).run(400);
+        if (HasFailure())
+            return;
+    }
 }
 
 // ---- Pins and epochs ----
