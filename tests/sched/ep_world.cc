@@ -238,7 +238,8 @@ mbr_status EpScenario::Queue(Entry *entry, uint32_t streams)
     return status;
 }
 
-mbr_status EpScenario::Defer(Ep *ep, uint32_t streams, uint64_t bytes, mbr_shelf *shelf)
+mbr_status EpScenario::Defer(
+    Ep *ep, uint32_t streams, uint64_t bytes, mbr_shelf *shelf, mbr_graphs graphs)
 {
     SCHED_REQUIRE(entry_count_ < kEntries);
     Entry *entry = &entries_[entry_count_++];
@@ -246,6 +247,7 @@ mbr_status EpScenario::Defer(Ep *ep, uint32_t streams, uint64_t bytes, mbr_shelf
     entry->deferred.bytes = bytes;
     entry->deferred.settle = Settle;
     entry->deferred.shelf = shelf;
+    entry->deferred.graphs = graphs;
     entry->scenario = this;
     entry->ep = ep;
     return Queue(entry, streams);

@@ -153,7 +153,8 @@ class EpScenario : public Scenario
     // A context with both streams attached.
     void Create(Ep *ep, const mbr_context_options &wanted = {});
     // An entry behind new work on each stream of the set; it is handed back untouched or queued.
-    mbr_status Defer(Ep *ep, uint32_t streams, uint64_t bytes = kSmall, mbr_shelf *shelf = nullptr);
+    mbr_status Defer(Ep *ep, uint32_t streams, uint64_t bytes = kSmall, mbr_shelf *shelf = nullptr,
+        mbr_graphs graphs = {0, 0});
     // The same entry once more: in its own settle, or after Take.
     mbr_status Queue(Entry *entry, uint32_t streams);
     // An entry of the shelf for new work on a stream, or NULL. The new work comes after all that
