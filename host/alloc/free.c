@@ -153,10 +153,13 @@ __attribute__((noinline)) static mbr_status queue(mbr_alloc_table *table, uint32
     if (status == MBR_OK)
         return MBR_OK;
     if (status == MBR_DEVICE_LOST) { /* as if it had been queued just before the loss */
-        if (mbr_context_has_ended(arena->context))
+        if (mbr_context_has_ended(arena->context)) {
             settle(&waiting->deferred, MBR_SETTLED_RELEASED);
-        else
-            lose(arena, block, word);
+            return MBR_OK;
+        }
+        lose(arena, block, word);
+        if (mbr_context_has_ended(arena->context))
+            mbr_arena_confirm_lost(arena); /* whoever confirms just now may have passed this one */
         return MBR_OK;
     }
     mbr_record_move(mbr_table_record(table, block), &word,
