@@ -415,26 +415,4 @@ void EpScenario::Judge()
     heap_.Judge();
 }
 
-// ---- The first use
-namespace
-{
-
-class Nothing : public EpScenario
-{
-  public:
-    explicit Nothing(Draw &draw) : EpScenario(draw) { Create(&ep_); }
-
-    std::vector<std::function<void()>> Bodies() override
-    {
-        return {[] { SCHED_CALLBACK_POINT(); }};
-    }
-};
-
-} // namespace
-
-MakeScenario FirstUse()
-{
-    return Make<Nothing>();
-}
-
 } // namespace sched_test

@@ -172,6 +172,8 @@ class EpScenario : public Scenario
     void Finish(Ep *ep);
     void Destroy(Ep *ep);
 
+    const mbr_heap *Heap() const { return &seam_; }
+
     Draw &draw_;
     Ep ep_;
     bool is_awaited_ = false;

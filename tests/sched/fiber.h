@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <ucontext.h>
 
-#define SCHED_LOCALS_LIMIT_BYTES 64 /* of all thread-local variables together */
+#define SCHED_LOCALS_LIMIT_BYTES 512 /* of all thread-local variables together */
 
 typedef struct sched_fiber {
     ucontext_t place; /* where it begins; with AddressSanitizer also where it goes on */

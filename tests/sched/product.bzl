@@ -8,53 +8,79 @@ _BASE = [
     "seam",
 ]
 
+_GOVERNOR = [
+    "admission",
+    "arbiter",
+    "asking",
+    "audit",
+    "authority",
+    "books",
+    "change",
+    "claims",
+    "credit",
+    "governor",
+    "holder",
+    "lease",
+    "limit",
+    "pressure",
+    "refusal",
+    "shared",
+    "shared_file",
+    "shared_os",
+    "shared_outside",
+    "shared_page",
+    "snapshot",
+    "ticket",
+]
+
+_EP = [
+    "audit",
+    "capture",
+    "context",
+    "gate",
+    "lines",
+    "pool",
+    "queue",
+    "reactivate",
+    "reap",
+    "reaper",
+    "signal",
+    "slot",
+    "stream",
+    "thread",
+]
+
+_ALLOC = [
+    "alloc",
+    "arena",
+    "audit",
+    "cache",
+    "class",
+    "free",
+    "map",
+    "payer",
+    "reactivate",
+    "slab",
+    "state",
+    "table",
+]
+
 # What scenarios run: by the name of the world that they are in.
 _FILES = {
     "governor": {
         "//abi/base": _BASE,
-        "//governor": [
-            "admission",
-            "arbiter",
-            "asking",
-            "audit",
-            "authority",
-            "books",
-            "change",
-            "claims",
-            "credit",
-            "governor",
-            "holder",
-            "lease",
-            "limit",
-            "pressure",
-            "refusal",
-            "shared",
-            "shared_file",
-            "shared_os",
-            "shared_outside",
-            "shared_page",
-            "snapshot",
-            "ticket",
-        ],
+        "//governor": _GOVERNOR,
     },
     "ep": {
         "//abi/base": _BASE,
-        "//host/ep": [
-            "audit",
-            "capture",
-            "context",
-            "gate",
-            "lines",
-            "pool",
-            "queue",
-            "reactivate",
-            "reap",
-            "reaper",
-            "signal",
-            "slot",
-            "stream",
-            "thread",
-        ],
+        "//host/ep": _EP,
+        "//host/loader": ["call"],
+    },
+    "alloc": {
+        "//abi/base": _BASE,
+        "//governor": _GOVERNOR,
+        "//host/alloc": _ALLOC,
+        "//host/ep": _EP,
         "//host/loader": ["call"],
     },
 }
@@ -69,6 +95,7 @@ _HEADED = [
 _DOORS = {
     "governor": "door",
     "ep": "ep_door",
+    "alloc": "ep_door",
 }
 
 # Whoever replays the journals.
@@ -114,7 +141,8 @@ def product(world):
             name = _object_of(package, stem)
             if not native.existing_rule(name):
                 _object(name, "%s:%s.c" % (package, stem), stem)
-    _object("object_" + _DOORS[world], _DOORS[world] + ".c", _DOORS[world])
+    if not native.existing_rule("object_" + _DOORS[world]):
+        _object("object_" + _DOORS[world], _DOORS[world] + ".c", _DOORS[world])
     native.cc_library(
         name = world + "_product",
         testonly = 1,
@@ -163,6 +191,10 @@ def ep_twin(name, **more):
     """A twin with one step less in the release queue."""
     twin(name = name, package = "//host/ep", world = "ep", **more)
 
+def alloc_twin(name, **more):
+    """A twin with one step less in plain allocations."""
+    twin(name = name, package = "//host/alloc", test = "alloc", world = "alloc", **more)
+
 def scenarios(name, world = "governor"):
     """The test NAME_test, whose file twins run too."""
     native.cc_library(
@@ -178,7 +210,7 @@ def scenarios(name, world = "governor"):
     )
     native.cc_test(
         name = name + "_test",
-        size = "small",
+        size = "medium",
         tags = ["fibers"],
         visibility = _READERS,
         deps = [

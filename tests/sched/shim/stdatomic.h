@@ -19,12 +19,16 @@
 #define SCHED_CHANGED(object, before, after)                                                       \
     sched_changed((const void *)(object), (uint64_t)(before), (uint64_t)(after), __FILE__)
 
+/* Each operand is evaluated once, as the system's do. */
+#define SCHED_AT(object) __typeof__(object) sched_at = (object)
+
 #undef atomic_load_explicit
 #define atomic_load_explicit(object, order)                                                        \
     __extension__({                                                                                \
-        SCHED_POINT(SCHED_LOAD, object);                                                           \
-        SCHED_TYPE_OF(object) sched_loaded = SCHED_LOAD_NOW(object);                               \
-        sched_read_own((const void *)(object), &sched_loaded, sizeof(sched_loaded));               \
+        SCHED_AT(object);                                                                          \
+        SCHED_POINT(SCHED_LOAD, sched_at);                                                         \
+        SCHED_TYPE_OF(sched_at) sched_loaded = SCHED_LOAD_NOW(sched_at);                           \
+        sched_read_own((const void *)sched_at, &sched_loaded, sizeof(sched_loaded));               \
         (void)(order);                                                                             \
         sched_loaded;                                                                              \
     })
@@ -32,27 +36,29 @@
 #undef atomic_store_explicit
 #define atomic_store_explicit(object, value, order)                                                \
     __extension__({                                                                                \
-        SCHED_TYPE_OF(object) sched_stored = (value);                                              \
-        SCHED_POINT(SCHED_STORE, object);                                                          \
+        SCHED_AT(object);                                                                          \
+        SCHED_TYPE_OF(sched_at) sched_stored = (value);                                            \
+        SCHED_POINT(SCHED_STORE, sched_at);                                                        \
         if ((order) == memory_order_seq_cst)                                                       \
             sched_land_stores();                                                                   \
         if ((order) == memory_order_seq_cst ||                                                     \
-            !sched_store_waits((void *)(object), &sched_stored, sizeof(sched_stored)))             \
-            SCHED_STORE_NOW(object, sched_stored);                                                 \
+            !sched_store_waits((void *)sched_at, &sched_stored, sizeof(sched_stored)))             \
+            SCHED_STORE_NOW(sched_at, sched_stored);                                               \
     })
 
 /* Answers the old value, leaves `changed`, which may use sched_old and sched_operand. Torn, another
  * fiber may come between the two. */
 #define SCHED_CHANGE_TO(object, operand, changed)                                                  \
     __extension__({                                                                                \
-        SCHED_TYPE_OF(object) sched_operand = (SCHED_TYPE_OF(object))(operand);                    \
-        SCHED_POINT(SCHED_CHANGE, object);                                                         \
+        SCHED_AT(object);                                                                          \
+        SCHED_TYPE_OF(sched_at) sched_operand = (SCHED_TYPE_OF(sched_at))(operand);                \
+        SCHED_POINT(SCHED_CHANGE, sched_at);                                                       \
         sched_land_stores();                                                                       \
-        SCHED_TYPE_OF(object) sched_old = SCHED_LOAD_NOW(object);                                  \
+        SCHED_TYPE_OF(sched_at) sched_old = SCHED_LOAD_NOW(sched_at);                              \
         if (sched_changes_are_torn)                                                                \
-            SCHED_POINT(SCHED_CHANGE, object);                                                     \
-        SCHED_STORE_NOW(object, (SCHED_TYPE_OF(object))(changed));                                 \
-        SCHED_CHANGED(object, sched_old, SCHED_LOAD_NOW(object));                                  \
+            SCHED_POINT(SCHED_CHANGE, sched_at);                                                   \
+        SCHED_STORE_NOW(sched_at, (SCHED_TYPE_OF(sched_at))(changed));                             \
+        SCHED_CHANGED(sched_at, sched_old, SCHED_LOAD_NOW(sched_at));                              \
         sched_old;                                                                                 \
     })
 
@@ -75,17 +81,18 @@
 #undef atomic_compare_exchange_strong_explicit
 #define atomic_compare_exchange_strong_explicit(object, expected, desired, success, failure)       \
     __extension__({                                                                                \
-        SCHED_TYPE_OF(object) sched_desired = (SCHED_TYPE_OF(object))(desired);                    \
-        SCHED_TYPE_OF(object) *sched_expected = (expected);                                        \
-        SCHED_POINT(SCHED_CHANGE, object);                                                         \
+        SCHED_AT(object);                                                                          \
+        SCHED_TYPE_OF(sched_at) sched_desired = (SCHED_TYPE_OF(sched_at))(desired);                \
+        SCHED_TYPE_OF(sched_at) *sched_expected = (expected);                                      \
+        SCHED_POINT(SCHED_CHANGE, sched_at);                                                       \
         sched_land_stores();                                                                       \
-        SCHED_TYPE_OF(object) sched_found = SCHED_LOAD_NOW(object);                                \
+        SCHED_TYPE_OF(sched_at) sched_found = SCHED_LOAD_NOW(sched_at);                            \
         bool sched_equal = sched_found == *sched_expected;                                         \
         if (sched_equal && sched_changes_are_torn)                                                 \
-            SCHED_POINT(SCHED_CHANGE, object);                                                     \
+            SCHED_POINT(SCHED_CHANGE, sched_at);                                                   \
         if (sched_equal) {                                                                         \
-            SCHED_STORE_NOW(object, sched_desired);                                                \
-            SCHED_CHANGED(object, sched_found, sched_desired);                                     \
+            SCHED_STORE_NOW(sched_at, sched_desired);                                              \
+            SCHED_CHANGED(sched_at, sched_found, sched_desired);                                   \
         } else {                                                                                   \
             *sched_expected = sched_found;                                                         \
         }                                                                                          \
