@@ -165,7 +165,7 @@ typedef struct mbr_memo {
 
 /* What one thread keeps of one arena: of small classes what their magazines hold, at most 4 MiB
  * each and 86 MiB together; of large ones at most this. */
-#define MBR_CACHE_LARGE_LIMIT_BYTES (UINT64_C(128) << 20)
+#define MBR_CACHE_LARGE_LIMIT_BYTES (UINT64_C(256) << 20)
 
 struct mbr_cache {
     alignas(MBR_LINE_BYTES) mbr_arena *arena;

@@ -3,30 +3,34 @@
  * own, behind the stream, as the driver's is. */
 #include "tools/bench/gpu/device.h"
 
+#include <stdatomic.h>
+
 #define THREADS 16
 #define SIZE_COUNT 64      /* a turn of the sequence below */
 #define SMALLEST_BYTES 512 /* to 64 MiB: 2^0 to 2^17 times this */
 #define CLASS_COUNT 18
+#define QUICK_CLASS_COUNT 10 /* up to 256 KiB, on any device */
 /* Operations of each of several threads a round: many beside the time in which they all begin. The
  * driver's take so long that few of them are. */
-#define CROWD_COUNT 65536
+#define CROWD_COUNT 16384
 #define DRIVER_CROWD_COUNT 2048
 
 typedef struct allocate_state {
     mbr_bench_device *device;
     bool behind_stream;
+    _Atomic bool *has_failed; /* some thread, which then left world.error */
     uint64_t bytes[SIZE_COUNT];
     mbr_cuda_stream streams[THREADS];
     mbr_stream_handle attached[THREADS];
 } allocate_state;
 
 /* Every class about as often, in an order without a pattern: x -> 5 x + 3 visits all of 2^6. */
-static void choose_sizes(allocate_state *state)
+static void choose_sizes(allocate_state *state, uint32_t class_count)
 {
     uint32_t place = 0;
     for (uint32_t i = 0; i < SIZE_COUNT; i++) {
         place = (5 * place + 3) % SIZE_COUNT;
-        state->bytes[i] = (uint64_t)SMALLEST_BYTES << (place % CLASS_COUNT);
+        state->bytes[i] = (uint64_t)SMALLEST_BYTES << (place % class_count);
     }
 }
 
@@ -48,7 +52,7 @@ static bool pairs(void *context, uint32_t thread, uint64_t count)
             status = mbr_free(world->manager, &back, &error);
         }
         if (status != MBR_OK) {
-            if (thread == 0)
+            if (!atomic_exchange(state->has_failed, true))
                 world->error = error;
             return false;
         }
@@ -153,8 +157,9 @@ static bool run(mbr_bench *bench, mbr_bench_row *rows)
     mbr_bench_device device;
     if (!mbr_bench_device_open(bench, UINT64_MAX, &device))
         return false;
-    allocate_state now = {.device = &device};
-    choose_sizes(&now);
+    _Atomic bool has_failed = false;
+    allocate_state now = {.device = &device, .has_failed = &has_failed};
+    choose_sizes(&now, bench->options->quick ? QUICK_CLASS_COUNT : CLASS_COUNT);
     bool done = mbr_hand_keep_pool(&device.hand) && attach_streams(&now);
     allocate_state later = now;
     later.behind_stream = true;

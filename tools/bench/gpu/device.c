@@ -1,7 +1,7 @@
 /* Responsible for opening and closing both sides of a row on a GPU. Measures nothing. */
 #include "tools/bench/gpu/device.h"
 
-#define QUICK_DIVISOR 16
+#define QUICK_DIVISOR 64
 #define LIMIT_SHARE 4 /* of the device's free bytes, three quarters are the budget */
 
 uint64_t mbr_bench_device_bytes(const mbr_bench *bench, uint64_t bytes)

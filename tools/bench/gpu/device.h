@@ -20,7 +20,7 @@ bool mbr_bench_device_open(mbr_bench *bench, uint64_t keep_bytes, mbr_bench_devi
 /* Tells a failure of either side first. False: something failed. */
 bool mbr_bench_device_close(mbr_bench *bench, mbr_bench_device *device, bool done);
 
-/* A row of a quick run is a sixteenth of its size. */
+/* A row of a quick run is a 64th of its size. */
 uint64_t mbr_bench_device_bytes(const mbr_bench *bench, uint64_t bytes);
 
 #endif
