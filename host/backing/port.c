@@ -372,16 +372,69 @@ mbr_status mbr_port_map(mbr_port *port, uint64_t reservation_id, uint64_t offset
     return note_mapped(port, status, &said.outcome, bytes, answer);
 }
 
+static mbr_status check_peer(
+    const mbr_mechanism *mechanism, const mbr_access *peers, uint32_t index, mbr_error *error)
+{
+    uint32_t device = peers[index].device_index, access = peers[index].access;
+    if (device == mechanism->description.device_index)
+        return mbr_fail(error, MBR_INVALID_ARGUMENT,
+            "peer %" PRIu32 " is device %" PRIu32 ", mechanism %s's own; peers are the others",
+            index, device, mechanism->description.name);
+    if (access != MBR_ACCESS_READ && access != MBR_ACCESS_READ_WRITE)
+        return mbr_fail(error, MBR_INVALID_ARGUMENT,
+            "access %" PRIu32 " of peer %" PRIu32 " is neither MBR_ACCESS_READ nor "
+            "MBR_ACCESS_READ_WRITE",
+            access, index);
+    for (uint32_t i = 0; i < index; i++)
+        if (peers[i].device_index == device)
+            return mbr_fail(error, MBR_INVALID_ARGUMENT,
+                "peers %" PRIu32 " and %" PRIu32 " are both device %" PRIu32, i, index, device);
+    return MBR_OK;
+}
+
+mbr_status mbr_port_check_peers(
+    const mbr_mechanism *mechanism, const mbr_access *peers, uint32_t peer_count, mbr_error *error)
+{
+    if (peer_count > MBR_PEER_LIMIT_COUNT || (peer_count > 0 && peers == NULL))
+        return mbr_fail(error, MBR_INVALID_ARGUMENT, "%" PRIu32 " peers%s; at most %d can be named",
+            peer_count, peers == NULL ? " at address 0" : "", MBR_PEER_LIMIT_COUNT);
+    if (peer_count > 0 && !mechanism->has_virtual)
+        return mbr_fail(error, MBR_UNSUPPORTED,
+            "mechanism %s has no membrane.virtual, so no peer can be given access",
+            mechanism->description.name);
+    mbr_status status = MBR_OK;
+    for (uint32_t i = 0; i < peer_count && status == MBR_OK; i++)
+        status = check_peer(mechanism, peers, i, error);
+    return status;
+}
+
+void mbr_port_set_peers(mbr_port *port, const mbr_access *peers, uint32_t peer_count)
+{
+    for (uint32_t i = 0; i < peer_count; i++)
+        port->peers[i] = peers[i];
+    port->peer_count = peer_count;
+}
+
+/* The mechanism's own device and its peers, which get no more than it does. It comes last: some
+ * drivers want that (MBR_QUIRK_LOCAL_DEVICE_LAST), and no one minds. */
+static uint32_t list_access(const mbr_port *port, uint32_t access, mbr_access *list)
+{
+    for (uint32_t i = 0; i < port->peer_count; i++)
+        list[i] = (mbr_access){port->peers[i].device_index, port->peers[i].access & access};
+    list[port->peer_count] = (mbr_access){port->mechanism.description.device_index, access};
+    return port->peer_count + 1;
+}
+
 mbr_status mbr_port_map_shared(mbr_port *port, uint64_t reservation_id, uint64_t offset_bytes,
     uint64_t extent_id, uint64_t bytes, uint32_t access, mbr_answer *answer, mbr_error *error)
 {
     *answer = (mbr_answer){.id = extent_id};
     mbr_said said;
     begin_call(port, &said);
-    mbr_access entry = {port->mechanism.description.device_index, access};
-    mbr_map_shared_request request = {MBR_SIZED(mbr_map_shared_request), .access_count = 1,
-        .reservation_id = reservation_id, .offset_bytes = offset_bytes, .extent_id = extent_id,
-        .access = &entry};
+    mbr_access list[MBR_PEER_LIMIT_COUNT + 1];
+    mbr_map_shared_request request = {MBR_SIZED(mbr_map_shared_request),
+        .access_count = list_access(port, access, list), .reservation_id = reservation_id,
+        .offset_bytes = offset_bytes, .extent_id = extent_id, .access = list};
     mbr_status status = CALL(port, shared.map_shared, &request, &said);
     status = validate(port, "map_shared", status, &said, bytes, answer, error);
     return note_mapped(port, status, &said.outcome, bytes, answer);
@@ -390,10 +443,10 @@ mbr_status mbr_port_map_shared(mbr_port *port, uint64_t reservation_id, uint64_t
 mbr_status mbr_port_protect(mbr_port *port, uint64_t reservation_id, uint64_t offset_bytes,
     uint64_t bytes, uint32_t access, mbr_error *error)
 {
-    mbr_access entry = {port->mechanism.description.device_index, access};
-    mbr_protect_request request = {MBR_SIZED(mbr_protect_request), .access_count = 1,
-        .reservation_id = reservation_id, .offset_bytes = offset_bytes, .bytes = bytes,
-        .access = &entry};
+    mbr_access list[MBR_PEER_LIMIT_COUNT + 1];
+    mbr_protect_request request = {MBR_SIZED(mbr_protect_request),
+        .access_count = list_access(port, access, list), .reservation_id = reservation_id,
+        .offset_bytes = offset_bytes, .bytes = bytes, .access = list};
     uint32_t attempts =
         port->mechanism.protect_may_fail_spuriously ? PROTECT_ATTEMPT_COUNT : UINT32_C(1);
     mbr_status status = MBR_INTERNAL;

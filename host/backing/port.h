@@ -51,6 +51,13 @@ bool mbr_port_is_gated(const mbr_port *port);
 bool mbr_port_try_enter_gate(const mbr_port *port);
 void mbr_port_leave_gate(const mbr_port *port);
 
+/* Devices that get access beside the mechanism's own; set, once checked, before anything is mapped.
+ */
+#define MBR_PEER_LIMIT_COUNT 63
+mbr_status mbr_port_check_peers(
+    const mbr_mechanism *mechanism, const mbr_access *peers, uint32_t peer_count, mbr_error *error);
+void mbr_port_set_peers(mbr_port *port, const mbr_access *peers, uint32_t peer_count);
+
 /* Addresses that overlap others that are out, here or in mbr_port_allocate, are a breach of the
  * contract: the object is withheld and never given back, because giving it back could end what the
  * other user stands on (rule 33). */

@@ -14,6 +14,8 @@ struct mbr_port {
     mbr_addresses *addresses;
     const mbr_heap *heap;
     mbr_gate *gate; /* NULL: none */
+    mbr_access peers[MBR_PEER_LIMIT_COUNT];
+    uint32_t peer_count;
     _Atomic uint64_t next_id;
     _Atomic uint64_t owned_bytes, mapped_bytes, reserved_bytes;
     _Atomic uint64_t given_back_bytes; /* over its life */

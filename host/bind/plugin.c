@@ -117,9 +117,12 @@ static mbr_status open_port(mbr_manager *manager, mbr_plugin_record *plugin,
     mbr_gate *gate = mbr_find_device_gate(manager, &mechanism.description);
     status = gate == NULL
         ? mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for a device's gate")
-        : mbr_port_create(&mechanism, &manager->addresses, &manager->heap, port, error);
+        : mbr_port_check_peers(&mechanism, request->peers, request->peer_count, error);
+    if (status == MBR_OK)
+        status = mbr_port_create(&mechanism, &manager->addresses, &manager->heap, port, error);
     if (status == MBR_OK) {
         mbr_port_set_gate(*port, gate);
+        mbr_port_set_peers(*port, request->peers, request->peer_count);
         return MBR_OK;
     }
     /* Nobody else will ever close it: what the plugin refuses to close now is given up. */

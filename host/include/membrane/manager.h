@@ -66,6 +66,13 @@ typedef struct mbr_mechanism_open_request {
     const char *mechanism;     /* NULL: the plugin's first */
     const mbr_option *options; /* of the plugin's own */
     mbr_native native_context; /* kind MBR_NATIVE_STREAM_NONE: the plugin finds its own */
+    /* Further devices that reach ranges and prefixes of the mechanism, whenever they grow:
+     * peer_count of them, each named once, none the mechanism's own; what is read-only is so for
+     * them too. Needs membrane.virtual. One that cannot reach the memory refuses growth with the
+     * plugin's own answer. */
+    const mbr_access *peers;
+    uint32_t peer_count; /* at most 63 */
+    uint32_t reserved_0;
 } mbr_mechanism_open_request;
 
 MBR_API mbr_status mbr_manager_open_mechanism(mbr_manager *manager,

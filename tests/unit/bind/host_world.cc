@@ -7,7 +7,8 @@ namespace membrane
 {
 
 HostWorld::HostWorld(uint64_t limit, const mbr_manager_seams *seams, const char *plugin_path,
-    const std::vector<mbr_option> &mechanism_options, const char *shared_folder)
+    const std::vector<mbr_option> &mechanism_options, const char *shared_folder,
+    const std::vector<mbr_access> &peers)
 {
     auto options = sized<mbr_manager_options>();
     const mbr_manager_seams none = {};
@@ -25,6 +26,8 @@ HostWorld::HostWorld(uint64_t limit, const mbr_manager_seams *seams, const char 
     mechanism_request.plugin = plugin;
     mechanism_request.options = mechanism_options.data();
     mechanism_request.option_count = static_cast<uint32_t>(mechanism_options.size());
+    mechanism_request.peers = peers.data();
+    mechanism_request.peer_count = static_cast<uint32_t>(peers.size());
     EXPECT_EQ(MBR_OK, mbr_manager_open_mechanism(manager, &mechanism_request, &mechanism, &error))
         << error.text;
     auto authority_request = sized<mbr_authority_request>();

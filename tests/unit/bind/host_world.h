@@ -35,7 +35,8 @@ class HostWorld
     explicit HostWorld(uint64_t limit = 64 * kMiB, const mbr_manager_seams *seams = nullptr,
         const char *plugin = nullptr,                /* the one above */
         const std::vector<mbr_option> &options = {}, /* of the mechanism */
-        const char *shared_folder = nullptr);        /* of the ledger "pool"; NULL: none */
+        const char *shared_folder = nullptr,         /* of the ledger "pool"; NULL: none */
+        const std::vector<mbr_access> &peers = {});  /* of the mechanism */
     ~HostWorld(); /* takes everything apart; each step must be accepted */
 
     mbr_manager *manager = nullptr;

@@ -1,0 +1,95 @@
+// Peers of a mechanism, through the client's interface: every growth gives them their access.
+#include "tests/unit/bind/host_world.h"
+#include "tests/unit/plugins_cuda/world.h"
+
+namespace cuda_test
+{
+
+namespace
+{
+
+using membrane::HostWorld;
+using membrane::kMiB;
+
+unsigned long long access_of(int device, uint64_t address)
+{
+    unsigned long long flags = 99;
+    const mbr_cuda_location location = {MBR_CUDA_LOCATION_DEVICE, device};
+    EXPECT_EQ(driver().get_access(&flags, &location, address), MBR_CUDA_SUCCESS);
+    return flags;
+}
+
+TEST(Peers, RangeGrows_EveryGrowthIsTheirs)
+{
+    restart();
+    HostWorld world(64 * kMiB, nullptr, nullptr, {}, nullptr, {{1, MBR_ACCESS_READ}});
+    ASSERT_TRUE(world.brings_ep);
+    auto range = world.reserve(16 * kMiB, kMiB);
+    for (uint64_t grown = 0; grown < 8 * kMiB; grown += 2 * kMiB) {
+        ASSERT_EQ(world.grow(range.range, grown, 2 * kMiB), MBR_OK) << world.error.text;
+        for (uint64_t offset = 0; offset < grown + 2 * kMiB; offset += kMiB) {
+            EXPECT_EQ(access_of(0, range.address + offset), 3u);
+            EXPECT_EQ(access_of(1, range.address + offset), 1u);
+        }
+    }
+    EXPECT_EQ(world.release(range.range), MBR_OK);
+}
+
+TEST(Peers, PrefixIsShared_IsReadOnlyForThemToo)
+{
+    restart();
+    HostWorld world(64 * kMiB, nullptr, nullptr, {}, nullptr, {{1, MBR_ACCESS_READ_WRITE}});
+    auto source = world.reserve(4 * kMiB, kMiB), sharer = world.reserve(4 * kMiB, kMiB);
+    ASSERT_EQ(world.grow(source.range, 0, 2 * kMiB), MBR_OK) << world.error.text;
+    mbr_piece piece = {source.range, 0, 2 * kMiB};
+    auto request = membrane::sized<mbr_prefix_request>();
+    request.holder = world.holder;
+    request.pieces = &piece;
+    request.piece_count = 1;
+    auto prefix = membrane::sized<mbr_prefix_result>();
+    ASSERT_EQ(mbr_prefix_create(world.manager, &request, &prefix, &world.error), MBR_OK)
+        << world.error.text;
+    auto attach = membrane::sized<mbr_prefix_attach_request>();
+    attach.prefix = prefix.prefix;
+    attach.holder = world.holder;
+    attach.targets = &sharer.range;
+    attach.target_count = 1;
+    auto attached = membrane::sized<mbr_prefix_attach_result>();
+    ASSERT_EQ(mbr_prefix_attach(world.manager, &attach, &attached, &world.error), MBR_OK)
+        << world.error.text;
+    EXPECT_EQ(attached.shared_bytes, 2 * kMiB);
+    for (int device : {0, 1})
+        EXPECT_EQ(access_of(device, sharer.address), 1u);
+    EXPECT_EQ(world.release(sharer.range), MBR_OK);
+    EXPECT_EQ(world.release(source.range), MBR_OK);
+    EXPECT_EQ(mbr_prefix_release(world.manager, prefix.prefix, &world.error), MBR_OK);
+}
+
+TEST(Peers, WrongOnes_AreRefusedAtOpen)
+{
+    restart();
+    HostWorld world;
+    const std::vector<std::vector<mbr_access>> lists = {{{0, MBR_ACCESS_READ}},
+        {{1, MBR_ACCESS_NONE}}, {{1, MBR_ACCESS_READ}, {1, MBR_ACCESS_READ}},
+        std::vector<mbr_access>(64, {1, MBR_ACCESS_READ})};
+    auto open = membrane::sized<mbr_mechanism_open_request>();
+    mbr_mechanism_handle mechanism;
+    open.plugin = world.plugin;
+    for (const auto &list : lists) {
+        open.peers = list.data();
+        open.peer_count = static_cast<uint32_t>(list.size());
+        EXPECT_EQ(mbr_manager_open_mechanism(world.manager, &open, &mechanism, &world.error),
+            MBR_INVALID_ARGUMENT);
+    }
+    const mbr_access good = {1, MBR_ACCESS_READ};
+    open.peers = &good;
+    open.peer_count = 1;
+    open.mechanism = "pinned0";
+    EXPECT_EQ(mbr_manager_open_mechanism(world.manager, &open, &mechanism, &world.error),
+        MBR_UNSUPPORTED);
+    EXPECT_EQ(ledger().retain_count, 1u) << "the world's own";
+}
+
+} // namespace
+
+} // namespace cuda_test
