@@ -78,6 +78,7 @@ TEST(Manager, FailedGrowth_KeepsWhatWasCommitted)
 TEST(Manager, ReleaseBehindAStream_WaitsForItsWork)
 {
     HostWorld world;
+    SKIP_WITHOUT_CPU_EP(world);
     auto range = world.reserve(8 * kMiB);
     ASSERT_EQ(MBR_OK, world.grow(range.range, 0, 8 * kMiB));
     fill(world, range.address, 8 * kMiB, 1);
@@ -254,6 +255,7 @@ TEST(Manager, RemovalOfWhatIsReferredTo_IsRefusedWithCounts)
 TEST(Manager, ReleasesThatAreQueued_HoldEverythingBelowThemOpen)
 {
     HostWorld world;
+    SKIP_WITHOUT_CPU_EP(world);
     std::atomic<bool> open{false};
     ASSERT_EQ(MBR_OK,
         mbr_cpu_host_function(
@@ -293,6 +295,7 @@ TEST(Manager, ReleasesThatAreQueued_HoldEverythingBelowThemOpen)
 TEST(Manager, RetiredEp_FreesGoOnUntilItIsDrainedAndDestroyed)
 {
     HostWorld world;
+    SKIP_WITHOUT_CPU_EP(world);
     mbr_native native = {};
     ASSERT_EQ(MBR_OK, mbr_cpu_stream_create(world.cpu, &native, &world.error));
     auto request = sized<mbr_ep_request>();

@@ -26,6 +26,11 @@ template <typename T> T sized()
     return value;
 }
 
+/* Where the plugin brings the EP, a test of what only the CPU EP can do has nothing to show. */
+#define SKIP_WITHOUT_CPU_EP(world)                                                                 \
+    if ((world).brings_ep)                                                                         \
+    GTEST_SKIP() << "it makes streams, or runs functions, of the CPU EP's own"
+
 constexpr uint64_t kMiB = UINT64_C(1) << 20;
 constexpr uint64_t kNever = UINT64_MAX;
 

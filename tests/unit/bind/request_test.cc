@@ -248,6 +248,7 @@ TEST(Figures, OfALongerStruct_EndInZeros)
 TEST(Free, OfAnAllocationWhoseStreamIsDetached_IsStaleUntilTheCallerSaysItIsDone)
 {
     HostWorld world;
+    SKIP_WITHOUT_CPU_EP(world);
     mbr_native native;
     mbr_stream_handle first = world.stream, stream;
     ASSERT_EQ(MBR_OK, mbr_cpu_stream_create(world.cpu, &native, &world.error));
