@@ -267,7 +267,7 @@ static void settle_fills(mbr_growth_run *run)
             return;
         if (item->stage == MBR_STAGE_MAPPED)
             strand_item(run, item, false); /* the fill may still run */
-        else if (item->source == MBR_SOURCE_PARKED)
+        else if (item->source == MBR_SOURCE_PARKED || item->source == MBR_SOURCE_LEAVING)
             strand_parked(run, item);
     }
 }
@@ -353,9 +353,13 @@ static void publish_item_locked(mbr_growth_run *run, mbr_plan_item *item)
 {
     mbr_extent *extent = item->extent;
     mbr_slot *slot = &item->range->slots[item->index];
-    if (item->source != MBR_SOURCE_PARKED)
+    if (item->source != MBR_SOURCE_PARKED && item->source != MBR_SOURCE_LEAVING)
         mbr_extent_add_slot(extent, slot);
     mbr_range_set_slot(item->range, item->index, MBR_SLOT_COMMITTED);
+    if (item->source == MBR_SOURCE_LEAVING) {
+        slot->leave = NULL; /* users and payer are as they were */
+        return;
+    }
     mbr_extent_move(run->backing, extent, MBR_EXTENT_MAPPED);
     slot->holder = run->options->holder;
     extent->payer = run->options->holder; /* the transfer was booked by take_budget */
@@ -372,7 +376,9 @@ static void publish(mbr_growth_run *run, mbr_range_grow_result *result)
     for (uint64_t i = 0; i < plan->item_count; i++) {
         zero = zero && plan->items[i].extent->content == MBR_CONTENT_ZERO;
         undefined |= plan->items[i].extent->content == MBR_CONTENT_UNDEFINED;
-        mapped += plan->items[i].source == MBR_SOURCE_PARKED ? 0 : plan->items[i].bytes;
+        bool stays = plan->items[i].source == MBR_SOURCE_PARKED ||
+            plan->items[i].source == MBR_SOURCE_LEAVING;
+        mapped += stays ? 0 : plan->items[i].bytes;
         publish_item_locked(run, &plan->items[i]);
         plan->items[i].extent->content = MBR_CONTENT_STALE; /* of its next life */
     }
@@ -388,8 +394,8 @@ static void publish(mbr_growth_run *run, mbr_range_grow_result *result)
                            : MBR_CONTENT_STALE;
     result->created_bytes = plan->create_bytes;
     result->pooled_bytes = plan->pool_bytes;
-    result->parked_bytes = plan->parked_bytes;
-    result->new_bytes = plan->create_bytes + plan->pool_bytes + plan->parked_bytes;
+    result->parked_bytes = plan->parked_bytes + plan->rejoined_bytes;
+    result->new_bytes = plan->create_bytes + plan->pool_bytes + result->parked_bytes;
 }
 
 /* ---- The transaction
@@ -512,6 +518,8 @@ mbr_status mbr_backing_grow(mbr_backing *backing, const mbr_grow_options *option
         .options = &own_options, .backing = backing, .error = error, .planned = true};
     *result = (mbr_range_grow_result){.struct_size = result->struct_size};
 
+    run.plan.holder = options->holder;
+    run.plan.stream_id = options->stream_id;
     mbr_status status =
         mbr_plan_make(&run.plan, backing, options->parts, options->part_count, error);
     if (status != MBR_OK)

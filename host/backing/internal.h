@@ -49,12 +49,12 @@ typedef struct mbr_slot {
     mbr_holder *holder;           /* whose use it is; NULL while parked */
     struct mbr_slot *next, *prev; /* the extent's other users */
     mbr_slot_state state;
-    bool was_alias;    /* of a leaving slot */
-    bool lost;         /* in a range that ended with its context lost */
-    const void *leave; /* of a leaving slot: the decommit that it waits for, and no other */
-    bool planned;      /* by the plan that edits the range: parts may overlap */
-    bool may_retry;    /* of a stuck slot: its unmap was refused and changed nothing */
-    uint32_t tried;    /* in the last round of retries that looked at it */
+    bool was_alias;          /* of a leaving slot */
+    bool lost;               /* in a range that ended with its context lost */
+    struct mbr_leave *leave; /* of a leaving slot: the decommit that it waits for, and no other */
+    bool planned;            /* by the plan that edits the range: parts may overlap */
+    bool may_retry;          /* of a stuck slot: its unmap was refused and changed nothing */
+    uint32_t tried;          /* in the last round of retries that looked at it */
 } mbr_slot;
 
 /* A prefix's use of an extent. */
@@ -109,7 +109,8 @@ struct mbr_range {
     _Atomic uint64_t committed_end; /* [0, end) is committed or aliased */
     uint64_t committed_bytes, alias_bytes, parked_bytes, leaving_bytes;
     uint64_t stuck_count;
-    uint64_t leave_count; /* decommits in the queue; the end waits for them */
+    uint64_t leave_count;     /* decommits in the queue; the end waits for them */
+    struct mbr_leave *leaves; /* the same, but for what is lost; none goes while a plan edits */
     mbr_graphs graphs; /* those that may touch it: made or grown while their captures were open */
     uint64_t remap_epoch; /* rises when addresses may change what is behind them */
     uint64_t pin_count;
@@ -120,6 +121,15 @@ struct mbr_range {
     struct mbr_range *next, *prev;               /* live, cached (coldest first) or spare */
     struct mbr_range *bucket_next, *bucket_prev; /* cached ranges of one shape */
 };
+
+/* A decommit, until its streams are done. */
+typedef struct mbr_leave {
+    mbr_deferred deferred;
+    mbr_range *range;
+    uint64_t first, end; /* slots */
+    bool is_before;      /* the plan that edits the range: its work runs after this one's streams */
+    struct mbr_leave *next, *prev; /* of the range */
+} mbr_leave;
 
 /* One allocation of the plugin. Made when it is taken, so that giving it cannot fail. */
 typedef struct mbr_eager_span {

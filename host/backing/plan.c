@@ -1,6 +1,8 @@
 /* Makes commit plans. A pure function over slots, pool and parked extents; calls no plugin. */
 #include "host/backing/plan.h"
 
+#include <utlist.h>
+
 /* ---- The ranges of a plan
  * ------------------------------------------------------------------------------ */
 
@@ -74,6 +76,24 @@ static void release_victims_locked(mbr_plan *plan)
 /* ---- Items
  * -------------------------------------------------------------------------------------------- */
 
+/* Without the lock: while the plan edits its ranges, no decommit of theirs comes or goes. */
+static void judge_leaves(const mbr_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->part_count && plan->stream_id != 0; i++) {
+        const mbr_range *range = plan->parts[i].range;
+        mbr_leave *leave;
+        DL_FOREACH(range->leaves, leave)
+        leave->is_before = mbr_context_is_before(range->context, &leave->deferred, plan->stream_id);
+    }
+}
+
+/* A decommit behind the very stream that uses the memory next need not happen (reactivation). */
+static bool may_rejoin(const mbr_plan *plan, const mbr_slot *slot)
+{
+    return slot->state == MBR_SLOT_LEAVING && plan->stream_id != 0 && !slot->was_alias &&
+        slot->holder == plan->holder && slot->leave != NULL && slot->leave->is_before;
+}
+
 /* Counts the holes when `fill` is false, else writes the items. Parts may overlap: a slot that an
  * earlier part planned is marked and skipped. */
 static mbr_status walk_part(mbr_plan *plan, uint32_t part_index, bool fill, mbr_error *error)
@@ -86,7 +106,8 @@ static mbr_status walk_part(mbr_plan *plan, uint32_t part_index, bool fill, mbr_
         mbr_slot_state state = range->slots[index].state;
         if (state == MBR_SLOT_COMMITTED || state == MBR_SLOT_ALIAS)
             continue;
-        if (state == MBR_SLOT_LEAVING || state == MBR_SLOT_STUCK)
+        bool leaves = state == MBR_SLOT_LEAVING && !may_rejoin(plan, &range->slots[index]);
+        if (leaves || state == MBR_SLOT_STUCK)
             return mbr_fail(error, MBR_BUSY, "offset %llu is %s",
                 (unsigned long long)mbr_slot_offset(range, index),
                 state == MBR_SLOT_STUCK
@@ -154,6 +175,12 @@ static void choose_source(mbr_plan *plan, mbr_plan_item *item)
         plan->adopted_owned_bytes += item->extent->owned_bytes;
         return;
     }
+    if (slot->state == MBR_SLOT_LEAVING) {
+        item->source = MBR_SOURCE_LEAVING;
+        item->extent = slot->extent;
+        plan->rejoined_bytes += item->bytes;
+        return;
+    }
     item->extent = mbr_extent_pool_take(backing, item->bytes, item->range->isolation_group);
     if (item->extent != NULL) {
         item->source = MBR_SOURCE_POOL;
@@ -181,6 +208,7 @@ static void choose_source(mbr_plan *plan, mbr_plan_item *item)
 void mbr_plan_sources(mbr_plan *plan)
 {
     plan->create_bytes = plan->pool_bytes = plan->parked_bytes = plan->adopted_owned_bytes = 0;
+    plan->rejoined_bytes = 0;
     plan->may_steal = !mbr_port_is_gated(plan->backing->port);
     mbr_lock_take(&plan->backing->lock);
     for (uint64_t i = 0; i < plan->item_count; i++)
@@ -221,6 +249,7 @@ mbr_status mbr_plan_make(mbr_plan *plan, mbr_backing *backing, const mbr_range_p
     mbr_lock_drop(&backing->lock);
     if (status != MBR_OK)
         return status;
+    judge_leaves(plan);
     status = make_items(plan, error);
     if (status != MBR_OK) {
         mbr_plan_finish(plan);

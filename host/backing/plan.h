@@ -7,10 +7,11 @@
 #include "host/backing/internal.h"
 
 typedef enum mbr_source {
-    MBR_SOURCE_PARKED, /* in this very slot: no call */
-    MBR_SOURCE_POOL,   /* map */
-    MBR_SOURCE_STEAL,  /* parked elsewhere: unmap there, map */
-    MBR_SOURCE_CREATE, /* create, map */
+    MBR_SOURCE_PARKED,  /* in this very slot: no call */
+    MBR_SOURCE_LEAVING, /* the same, and on its way back behind the plan's stream alone: it stays */
+    MBR_SOURCE_POOL,    /* map */
+    MBR_SOURCE_STEAL,   /* parked elsewhere: unmap there, map */
+    MBR_SOURCE_CREATE,  /* create, map */
 } mbr_source;
 
 /* How far an item has come; the undo goes the same steps back. */
@@ -38,16 +39,19 @@ typedef struct mbr_plan {
     mbr_backing *backing;
     const mbr_range_part *parts;
     uint32_t part_count;
-    bool may_steal; /* no capture is open, so that parked extents may be moved */
+    const mbr_holder *holder; /* pays; set before, like the next */
+    uint64_t stream_id;       /* on which the memory is used first; 0: none is known */
+    bool may_steal;           /* no capture is open, so that parked extents may be moved */
     mbr_plan_item *items;
     uint64_t item_count, item_capacity;
     uint64_t create_bytes, pool_bytes, parked_bytes; /* pool_bytes: also stolen ones */
+    uint64_t rejoined_bytes;                         /* leaving ones */
     uint64_t adopted_owned_bytes; /* of pool and parked: what the cache pays for them */
     mbr_plan_item inline_items[MBR_PLAN_INLINE_COUNT];
 } mbr_plan;
 
 /* Checks the parts, marks their ranges with this plan as editor, and plans. On failure nothing is
- * marked. MBR_BUSY: a slot is leaving or stuck. */
+ * marked. MBR_BUSY: a slot is stuck, or leaving behind other streams or for another holder. */
 mbr_status mbr_plan_make(mbr_plan *plan, mbr_backing *backing, const mbr_range_part *parts,
     uint32_t part_count, mbr_error *error);
 /* Plans again after something was evicted; the ranges are still marked, nothing was executed. */

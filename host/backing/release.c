@@ -204,12 +204,6 @@ mbr_status mbr_range_end(
 /* ---- Parts of a range
  * ------------------------------------------------------------------------------------------ */
 
-typedef struct mbr_leave {
-    mbr_deferred deferred;
-    mbr_range *range;
-    uint64_t first, end; /* slots */
-} mbr_leave;
-
 /* Parts of a range may overlap: what waits for one decommit is not touched by another (I11). */
 static bool leaves_with(const mbr_slot *slot, const mbr_leave *leave)
 {
@@ -242,6 +236,8 @@ static void settle_leave(mbr_deferred *entry, mbr_settled how)
     if (!lost)
         unmap_leaving(leave); /* a lost part stays leaving; the end of the range retains it */
     mbr_lock_take(&backing->lock);
+    mbr_range_await_editor(backing, range); /* a plan looks at what leaves */
+    DL_DELETE(range->leaves, leave);
     range->leave_count--;
     range->lost |= lost;
     bool ends = range->end_waits && range->leave_count == 0;
@@ -297,7 +293,7 @@ static uint64_t mark_leaving_locked(mbr_leave *leave)
     return marked;
 }
 
-static void unmark_leaving(const mbr_leave *leave)
+static void unmark_leaving(mbr_leave *leave)
 {
     mbr_range *range = leave->range;
     mbr_lock_take(&range->backing->lock);
@@ -306,6 +302,7 @@ static void unmark_leaving(const mbr_leave *leave)
             mbr_range_set_slot(
                 range, i, range->slots[i].was_alias ? MBR_SLOT_ALIAS : MBR_SLOT_COMMITTED);
     }
+    DL_DELETE(range->leaves, leave);
     range->leave_count--;
     mbr_range_update_committed_end(range);
     mbr_range_end_edit(range);
@@ -336,6 +333,7 @@ static mbr_status mark_part(mbr_range *range, uint64_t offset, uint64_t bytes, m
         leave->deferred.graphs = range->graphs;
         range->remap_epoch += result->decommitted_bytes != 0;
         range->leave_count++;
+        DL_APPEND(range->leaves, leave);
         mbr_range_begin_edit(range, leave);
     }
     mbr_lock_drop(&backing->lock);

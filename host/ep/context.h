@@ -212,6 +212,10 @@ mbr_deferred *mbr_context_reactivate(mbr_context *context, mbr_shelf *shelf, uin
     bool behind_others, bool (*fits)(const mbr_deferred *entry, const void *wanted),
     const void *wanted);
 
+/* Whether new work on the stream runs after all that the entry, which its owner keeps queued, waits
+ * for. Once it does, it stays so. */
+bool mbr_context_is_before(mbr_context *context, const mbr_deferred *entry, uint64_t stream_id);
+
 /* Closes the open epoch if it is due (at once if `now`), asks the lines and settles what is done,
  * up to MBR_REAP_PASS_BYTES. Returns the bytes settled. Called on allocation, poll and by the
  * reaper. */

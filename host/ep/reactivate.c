@@ -182,3 +182,13 @@ mbr_deferred *mbr_context_reactivate(mbr_context *context, mbr_shelf *shelf, uin
     mbr_lock_drop(&context->lock);
     return taken;
 }
+
+bool mbr_context_is_before(mbr_context *context, const mbr_deferred *entry, uint64_t stream_id)
+{
+    mbr_lock_take(&context->lock);
+    const mbr_line *line = mbr_context_find_line_locked(context, stream_id);
+    bool is_before = line != NULL && may_order_locked(context) && entry->graphs.first == 0 &&
+        (entry->epoch == NULL || judge(entry, line) == ORDER_NONE);
+    mbr_lock_drop(&context->lock);
+    return is_before;
+}

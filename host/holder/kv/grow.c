@@ -102,7 +102,7 @@ mbr_status mbr_sequence_commit(
         .refusal = refusal};
     mbr_range_grow_result result = {MBR_SIZED(mbr_range_grow_result)};
     /* MBR_BUSY: in a split layout the end of a fragment may lie in the extent that the window took
-     * with the beginning of the next one, and that the streams are not done with. */
+     * with the beginning of the next one, and that other streams than its own are not done with. */
     status = mbr_range_grow(kv->manager, &request, &result, error);
     if (pieces.pieces != pieces.inline_pieces)
         mbr_heap_release(&kv->heap, pieces.pieces);

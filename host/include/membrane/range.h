@@ -67,7 +67,9 @@ typedef struct mbr_range_grow_request {
     uint32_t struct_size;
     uint32_t flags; /* MBR_GROW_… */
     mbr_holder_handle holder;
-    mbr_stream_handle stream; /* on which fills run, where one is needed; may be 0 */
+    /* On which the new memory is used first, and fills run, where one is needed; may be 0. What is
+     * on its way back behind this stream alone, and is the holder's, stays instead. */
+    mbr_stream_handle stream;
     const mbr_piece *pieces;
     uint32_t
         piece_count; /* ranges of one mechanism; parts that are committed already cost nothing */
@@ -86,7 +88,7 @@ typedef struct mbr_range_grow_result {
     uint64_t new_bytes;      /* committed by this call */
     uint64_t created_bytes;  /* of new: extents made now */
     uint64_t pooled_bytes;   /* of new: taken from the pool */
-    uint64_t parked_bytes;   /* of new: adopted in place, without a driver call */
+    uint64_t parked_bytes;   /* of new: adopted in place, or kept from leaving: no driver call */
     uint64_t residual_bytes; /* after MBR_RESIDUAL: what the undo could not take back, charged */
 } mbr_range_grow_result;
 

@@ -7,6 +7,7 @@
 #include "tests/unit/backing/world.h"
 
 #include <random>
+#include <set>
 
 namespace membrane
 {
@@ -26,6 +27,10 @@ class Life
 
     uint64_t operations() const { return operations_; }
     uint64_t what() const { return what_; }
+    uint64_t rejoined() const
+    {
+        return rejoined_;
+    } /* places that stayed although they were leaving */
 
     void step()
     {
@@ -230,17 +235,21 @@ class Life
         std::vector<Part> parts(1 + pick(3));
         std::vector<mbr_range_part> asked;
         std::map<PaidSlot *, LiveRange *> holes;
+        std::set<PaidSlot *> stays_here; // on its way back, behind the stream of this growth
+        int who = static_cast<int>(pick(3));
         bool busy = false;
         for (Part &part : parts) {
             part = random_part();
             asked.push_back({part.range->range, 0, part.offset, part.bytes});
             touched(part, [&](PaidSlot &slot) {
-                busy = busy || slot.place == Place::kLeaving;
+                bool may_stay = slot.holder == who && !slot.was_alias;
+                busy = busy || (slot.place == Place::kLeaving && !may_stay);
+                if (slot.place == Place::kLeaving && may_stay)
+                    stays_here.insert(&slot);
                 if (slot.place == Place::kFree)
                     holes[&slot] = part.range;
             });
         }
-        int who = static_cast<int>(pick(3));
         bool refuses = pick(8) == 0;
         mbr_grow_options options = {};
         options.holder = holder(who);
@@ -262,7 +271,13 @@ class Life
         judge_growth(status, busy, refuses, who, fresh, stays);
         if (status != MBR_OK)
             return;
-        EXPECT_TRUE(damaged_ || result.new_bytes == fresh);
+        uint64_t stayed = 0;
+        for (PaidSlot *slot : stays_here) {
+            stayed += slot->bytes;
+            slot->place = Place::kOwn;
+        }
+        EXPECT_TRUE(damaged_ || result.new_bytes == fresh + stayed);
+        rejoined_ += stays_here.size();
         for (auto &[slot, range] : holes) {
             payers_.commit(*slot, who);
             if (!damaged_)
@@ -335,10 +350,13 @@ class Life
             EXPECT_EQ(usable - inside, result.kept_bytes);
         }
         for (PaidSlot *slot : leaving) {
-            if (now)
+            if (now) {
                 payers_.leave(*slot);
-            else
-                slot->place = Place::kLeaving;
+                continue;
+            }
+            part.range->decommits_wait = true; /* also of what stays after all */
+            slot->was_alias = slot->place == Place::kAlias;
+            slot->place = Place::kLeaving;
         }
     }
 
@@ -362,10 +380,7 @@ class Life
         if (status != MBR_OK)
             return;
         range->ended = true;
-        bool waits = false; /* parts that wait hold back the whole */
-        for (const PaidSlot &slot : range->slots)
-            waits = waits || slot.place == Place::kLeaving;
-        if (!waits && (now || !holds(*range, true)))
+        if (!range->decommits_wait && (now || !holds(*range, true)))
             leave_all(*range);
         else
             ending_.push_back(std::move(live_[index]));
@@ -398,6 +413,7 @@ class Life
             leave_all(*range);
         ending_.clear();
         for (auto &range : live_) {
+            range->decommits_wait = false;
             for (PaidSlot &slot : range->slots) {
                 if (slot.place == Place::kLeaving)
                     payers_.leave(slot);
@@ -573,6 +589,7 @@ class Life
     }
 
     bool dirty_, damaged_ = false;
+    uint64_t rejoined_ = 0;
     std::mt19937_64 random_;
     World world_;
     mbr_holder *tight_ = nullptr;

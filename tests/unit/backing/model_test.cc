@@ -23,7 +23,7 @@ uint64_t from_environment(const char *name, uint64_t otherwise)
 void live(bool dirty, uint64_t sevenths, uint64_t steps)
 {
     uint64_t wanted = from_environment("MEMBRANE_OPERATIONS", kDefaultOperations) * sevenths / 7;
-    uint64_t seed = from_environment("MEMBRANE_SEED", 1), operations = 0;
+    uint64_t seed = from_environment("MEMBRANE_SEED", 1), operations = 0, rejoined = 0;
     for (uint64_t i = 0; operations < wanted && !::testing::Test::HasFailure(); i++) {
         Life life(seed + i, dirty);
         SCOPED_TRACE(::testing::Message() << "MEMBRANE_SEED=" << seed + i);
@@ -36,7 +36,9 @@ void live(bool dirty, uint64_t sevenths, uint64_t steps)
         }
         life.finish();
         operations += life.operations();
+        rejoined += life.rejoined();
     }
+    EXPECT_GT(rejoined, wanted / 200);
     std::printf("seed %llu: %llu operations\n", static_cast<unsigned long long>(seed),
         static_cast<unsigned long long>(operations));
 }

@@ -27,6 +27,7 @@ struct PaidSlot {
     Place place = Place::kFree;
     int holder = 0;
     std::shared_ptr<PaidExtent> extent;
+    bool was_alias = false; /* of a leaving one */
     bool usable() const { return place == Place::kOwn || place == Place::kAlias; }
 };
 
@@ -38,7 +39,7 @@ inline std::vector<PaidSlot> cut(uint64_t bytes, uint64_t unit, uint64_t most, u
         uint64_t size = unit;
         while (divisor != 0 && size * 2 <= most && size * 2 <= at / divisor && at % (size * 2) == 0)
             size *= 2;
-        slots.push_back({at, size, Place::kFree, 0, nullptr});
+        slots.push_back({at, size, Place::kFree, 0, nullptr, false});
         at += size;
     }
     return slots;
@@ -110,6 +111,7 @@ struct LiveRange {
     uint32_t group;
     std::vector<PaidSlot> slots;
     bool ended = false;
+    bool decommits_wait = false; /* in the queue: they hold back the end of the whole */
 };
 
 struct LivePrefix {

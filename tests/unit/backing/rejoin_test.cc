@@ -1,0 +1,150 @@
+// Parts of a range that are on their way back, behind a stream, and that new work on this stream
+// takes again: they stay where they are, and nothing is called.
+#include "tests/unit/backing/world.h"
+
+namespace membrane
+{
+namespace
+{
+
+class Rejoin : public World
+{
+  public:
+    Rejoin()
+    {
+        line.automatic = false;
+        mbr_native native = {MBR_NATIVE_STREAM_CPU, 0, 2};
+        EXPECT_EQ(MBR_OK, mbr_context_attach_stream(context, native, &other, nullptr));
+        range = reserve(64 * kGranule);
+        EXPECT_EQ(MBR_OK, grow(range, 0, 8 * kGranule));
+    }
+    ~Rejoin()
+    {
+        Reach();
+        EXPECT_EQ(MBR_OK, end(range));
+        Reach();
+        EXPECT_TRUE(agree());
+        EXPECT_EQ(0u, charged(kv));
+        EXPECT_EQ(MBR_OK, mbr_context_detach_stream(context, other, nullptr));
+    }
+    void Reach()
+    {
+        mbr_context_reap(context, true);
+        line.reach_all();
+        while (mbr_context_reap(context, true) != 0)
+            ;
+    }
+    // [first, end) granules go back behind the streams.
+    void Leave(uint64_t first, uint64_t end_granules, std::vector<uint64_t> streams)
+    {
+        mbr_range_decommit_result result = {};
+        result.struct_size = sizeof(result);
+        EXPECT_EQ(MBR_OK,
+            mbr_range_give_back(range, first * kGranule, (end_granules - first) * kGranule, false,
+                streams.data(), static_cast<uint32_t>(streams.size()), &result, nullptr));
+        EXPECT_EQ((end_granules - first) * kGranule, result.decommitted_bytes);
+    }
+    mbr_status Grow(uint64_t end_granules, uint64_t stream_id, mbr_holder *holder = nullptr,
+        uint32_t flags = 0, mbr_status (*publish)(void *) = nullptr)
+    {
+        mbr_range_part part = {range, 0, 0, end_granules * kGranule};
+        mbr_grow_options options = {};
+        options.holder = holder != nullptr ? holder : kv;
+        options.stream_id = stream_id;
+        options.flags = flags;
+        options.parts = &part;
+        options.part_count = 1;
+        options.publish = publish;
+        result = {};
+        result.struct_size = sizeof(result);
+        return mbr_backing_grow(backing, &options, &result, nullptr);
+    }
+
+    uint64_t other = 0;
+    mbr_range *range = nullptr;
+    mbr_range_grow_result result = {};
+};
+
+TEST(Rejoin, OnTheStreamThatItWaitsFor_StaysWithoutACall)
+{
+    Rejoin world;
+    world.Leave(4, 8, {world.stream});
+    EXPECT_FALSE(mbr_range_is_committed_to(world.range, 8 * kGranule));
+    uint64_t calls = world.fake.all_calls();
+    ASSERT_EQ(MBR_OK, world.Grow(8, world.stream));
+    EXPECT_EQ(calls, world.fake.all_calls());
+    EXPECT_EQ(4 * kGranule, world.result.parked_bytes);
+    EXPECT_EQ(4 * kGranule, world.result.new_bytes);
+    EXPECT_EQ(uint32_t{MBR_CONTENT_STALE}, world.result.content);
+    EXPECT_TRUE(mbr_range_is_committed_to(world.range, 8 * kGranule));
+    EXPECT_EQ(8 * kGranule, world.charged(world.kv));
+    EXPECT_TRUE(world.agree());
+    world.Reach(); // the decommit is settled, and takes nothing
+    EXPECT_EQ(calls, world.fake.all_calls());
+    EXPECT_EQ(8 * kGranule, world.figures(world.range).committed_bytes);
+    EXPECT_TRUE(world.agree());
+}
+
+TEST(Rejoin, APartOfWhatLeaves_TheRestGoes)
+{
+    Rejoin world;
+    world.Leave(2, 4, {world.stream});
+    world.Leave(4, 8, {world.stream});
+    ASSERT_EQ(MBR_OK, world.Grow(5, world.stream));
+    EXPECT_EQ(3 * kGranule, world.result.parked_bytes);
+    EXPECT_TRUE(world.agree());
+    world.Reach();
+    EXPECT_EQ(5 * kGranule, world.charged(world.kv));
+    EXPECT_EQ(5 * kGranule, world.figures(world.range).committed_bytes);
+    world.Leave(3, 5, {world.stream}); // what stayed may leave again
+    world.Reach();
+    EXPECT_EQ(3 * kGranule, world.charged(world.kv));
+}
+
+TEST(Rejoin, BesideWhatIsNew_IsOneGrowth)
+{
+    Rejoin world;
+    world.Leave(4, 8, {world.stream});
+    ASSERT_EQ(MBR_OK, world.Grow(12, world.stream, nullptr, MBR_GROW_ZEROED));
+    EXPECT_EQ(4 * kGranule, world.result.parked_bytes);
+    EXPECT_EQ(8 * kGranule, world.result.new_bytes);
+    EXPECT_EQ(uint32_t{MBR_CONTENT_ZERO}, world.result.content);
+    EXPECT_LE(4u, world.line.fill_count) << "filled on the stream, behind what still runs";
+    EXPECT_EQ(12 * kGranule, world.charged(world.kv));
+}
+
+// What waits for others, or is another holder's, or for work that names no stream, is on its way.
+TEST(Rejoin, ForOtherWork_IsBusyAsBefore)
+{
+    Rejoin world;
+    world.Leave(4, 6, {world.stream, world.other});
+    EXPECT_EQ(MBR_OK, world.Grow(4, world.stream));
+    EXPECT_EQ(MBR_BUSY, world.Grow(8, 0));
+    EXPECT_EQ(MBR_BUSY, world.Grow(8, world.stream)) << "the other stream is not done";
+    EXPECT_EQ(MBR_BUSY, world.Grow(8, world.other));
+    world.Reach();
+    ASSERT_EQ(MBR_OK, world.Grow(8, world.stream));
+    world.Leave(4, 8, {world.stream});
+    EXPECT_EQ(MBR_BUSY, world.Grow(8, world.stream, world.prefix));
+    EXPECT_TRUE(world.agree());
+}
+
+// A growth that is undone leaves what was leaving as it was; fills that it began are waited for.
+TEST(Rejoin, OfAGrowthThatIsUndone_LeavesAfterAll)
+{
+    Rejoin world;
+    world.Leave(4, 8, {world.stream});
+    auto refuse = [](void *) -> mbr_status { return MBR_UNSUPPORTED; };
+    world.line.works_while_waited = true;
+    for (uint32_t flags : {uint32_t{0}, uint32_t{MBR_GROW_ZEROED}}) {
+        EXPECT_EQ(MBR_UNSUPPORTED, world.Grow(10, world.stream, nullptr, flags, refuse));
+        EXPECT_EQ(4 * kGranule, world.figures(world.range).committed_bytes);
+        EXPECT_EQ(8 * kGranule, world.charged(world.kv));
+        EXPECT_TRUE(world.agree());
+    }
+    world.Reach();
+    EXPECT_EQ(4 * kGranule, world.charged(world.kv));
+}
+
+} // namespace
+} // namespace membrane
