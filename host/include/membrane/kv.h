@@ -121,8 +121,8 @@ MBR_API mbr_status mbr_sequence_create(
  * A sliding group keeps the rows that the new tokens still look back at: whole extents that were
  * behind the window already before the call are given back, after the sequence's stream. Appending
  * 0 tokens gives back what the last ones left behind, and nothing else. MBR_BUSY, there and in a
- * layout of fragments alone: an extent that is needed again has not been given back yet; drain the
- * EP and append again. */
+ * layout of fragments alone: an extent that is needed again is being given back behind other
+ * streams than the sequence's; drain the EP and append again. */
 MBR_API mbr_status mbr_sequence_append(
     mbr_sequence *sequence, uint64_t tokens, mbr_refusal *refusal, mbr_error *error);
 

@@ -27,10 +27,7 @@ class Life
 
     uint64_t operations() const { return operations_; }
     uint64_t what() const { return what_; }
-    uint64_t rejoined() const
-    {
-        return rejoined_;
-    } /* places that stayed although they were leaving */
+    uint64_t stayed() const { return stayed_; }
 
     void step()
     {
@@ -277,7 +274,7 @@ class Life
             slot->place = Place::kOwn;
         }
         EXPECT_TRUE(damaged_ || result.new_bytes == fresh + stayed);
-        rejoined_ += stays_here.size();
+        stayed_ += stays_here.size();
         for (auto &[slot, range] : holes) {
             payers_.commit(*slot, who);
             if (!damaged_)
@@ -360,13 +357,10 @@ class Life
         }
     }
 
-    static bool holds(const LiveRange &range, bool leaving)
+    static bool holds(const LiveRange &range)
     {
-        for (const PaidSlot &slot : range.slots) {
-            if (slot.place == Place::kLeaving ? leaving : slot.place != Place::kFree)
-                return true;
-        }
-        return false;
+        return std::any_of(range.slots.begin(), range.slots.end(),
+            [](const PaidSlot &slot) { return slot.place != Place::kFree; });
     }
 
     void end(size_t index, bool now)
@@ -380,7 +374,7 @@ class Life
         if (status != MBR_OK)
             return;
         range->ended = true;
-        if (!range->decommits_wait && (now || !holds(*range, true)))
+        if (!range->decommits_wait && (now || !holds(*range)))
             leave_all(*range);
         else
             ending_.push_back(std::move(live_[index]));
@@ -589,7 +583,7 @@ class Life
     }
 
     bool dirty_, damaged_ = false;
-    uint64_t rejoined_ = 0;
+    uint64_t stayed_ = 0; // places that were leaving
     std::mt19937_64 random_;
     World world_;
     mbr_holder *tight_ = nullptr;

@@ -36,7 +36,7 @@ void live(bool dirty, uint64_t sevenths, uint64_t steps)
         }
         life.finish();
         operations += life.operations();
-        rejoined += life.rejoined();
+        rejoined += life.stayed();
     }
     EXPECT_GT(rejoined, wanted / 200);
     std::printf("seed %llu: %llu operations\n", static_cast<unsigned long long>(seed),
