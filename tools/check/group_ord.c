@@ -8,8 +8,8 @@
 #include <pthread.h>
 #include <string.h>
 
-#define ATTEMPTS 8u
-#define SEEN_ENOUGH 2u /* attempts that had work pending */
+#define ATTEMPTS 20u
+#define SEEN_ENOUGH 5u /* attempts that had work pending */
 #define PAGE_BYTES UINT64_C(4096)
 #define NEEDS (MBR_NEEDS_ORDER | MBR_NEEDS_TRANSFER)
 
@@ -300,10 +300,10 @@ static void run_two_streams(mbr_trial *trial)
     for (uint32_t attempt = 0, seen = 0; attempt < ATTEMPTS && seen < SEEN_ENOUGH; attempt++) {
         uint32_t pattern = 0x71 + attempt;
         unsigned char last;
-        uint64_t value = mbr_step_load_signal(trial, it.stream, it.line, it.address, pattern);
-        seen += mbr_step_is_pending(trial, it.line, value);
+        uint64_t value = signal_far_ahead(trial, &it, pattern, NULL);
         mbr_need_ok(trial, mbr_try_stream_wait(trial, self, it.line, value, second), "stream_wait");
         mbr_step_copy(trial, second, copy, it.address + MBR_LOAD_BYTES - PAGE_BYTES, PAGE_BYTES);
+        seen += mbr_step_is_pending(trial, it.line, value); /* the copy could come too early */
         mbr_step_drain(trial, second);
         mbr_step_read(trial, copy + PAGE_BYTES - 1, &last, 1);
         MBR_EXPECT(trial, last == pattern,
