@@ -112,6 +112,7 @@ extern const mbr_bench_group mbr_bench_device_defer;    /* P10, P11 */
 extern const mbr_bench_group mbr_bench_device_share;    /* P12, P13 */
 extern const mbr_bench_group mbr_bench_device_release;  /* P14 */
 extern const mbr_bench_group mbr_bench_device_touch;    /* P17 */
+extern const mbr_bench_group mbr_bench_device_peers;    /* P20: wants two */
 
 /* Keeps the reason of a failure and returns false. */
 __attribute__((format(printf, 2, 3))) bool mbr_bench_fail(
