@@ -27,7 +27,8 @@ static bool map_extents(void *context)
     state->first_extent_id = *state->last_id + 1;
     for (uint64_t i = 0; i < EXTENT_COUNT && status == MBR_OK; i++) {
         mbr_extent_create_request create = {MBR_SIZED(mbr_extent_create_request),
-            .extent_id = ++*state->last_id, .bytes = state->extent_bytes};
+            .extent_id = ++*state->last_id, .bytes = state->extent_bytes,
+            .max_owned_bytes = state->extent_bytes};
         mbr_map_request map = {MBR_SIZED(mbr_map_request), .reservation_id = state->reservation_id,
             .offset_bytes = i * state->extent_bytes, .extent_id = create.extent_id};
         status = mechanism->virtual_.extent_create(
