@@ -205,11 +205,17 @@ mbr_status mbr_port_create(const mbr_mechanism *mechanism, mbr_addresses *addres
     return MBR_OK;
 }
 
+void mbr_port_note_leak(mbr_port *port)
+{
+    add_count(&port->leak_count, 1);
+}
+
 mbr_status mbr_port_close(mbr_port *port, mbr_error *error)
 {
     uint64_t live = read_count(&port->reservation_count) + read_count(&port->extent_count) +
         read_count(&port->allocation_count);
-    if (live != 0 && read_count(&port->withheld_count) == 0) {
+    bool leaks = read_count(&port->leak_count) != 0;
+    if (live != 0 && read_count(&port->withheld_count) == 0 && !leaks) {
         return mbr_fail(error, MBR_IN_USE,
             "mechanism %s still has %llu reservations, %llu extents, %llu allocations; release "
             "them first",
@@ -223,7 +229,7 @@ mbr_status mbr_port_close(mbr_port *port, mbr_error *error)
     mbr_error own = {MBR_SIZED(mbr_error)};
     mbr_status status = mbr_mechanism_close(&port->mechanism, &own);
     bool gone = live == 0 && read_count(&port->forgotten_count) != 0;
-    if (gone && (status == MBR_IN_USE || MBR_STATUS_CLASS(status) == MBR_CLASS_LOST))
+    if ((gone || leaks) && (status == MBR_IN_USE || MBR_STATUS_CLASS(status) == MBR_CLASS_LOST))
         mbr_mechanism_abandon(&port->mechanism);
     if (status != MBR_OK && port->mechanism.instance != NULL) {
         mbr_error_copy(error, &own);

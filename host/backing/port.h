@@ -39,6 +39,8 @@ mbr_status mbr_port_create(const mbr_mechanism *mechanism, mbr_addresses *addres
     const mbr_heap *heap, mbr_port **port, mbr_error *error);
 /* MBR_IN_USE with both tallies while anything lives. An instance that still holds what a lost
  * device took along, and so can never be closed, is given up: its code stays mapped. */
+/* What a backing could not give back is nobody's any more: it does not keep the mechanism open. */
+void mbr_port_note_leak(mbr_port *port);
 mbr_status mbr_port_close(mbr_port *port, mbr_error *error);
 const mbr_mechanism *mbr_port_mechanism(const mbr_port *port);
 

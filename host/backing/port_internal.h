@@ -23,6 +23,7 @@ struct mbr_port {
     _Atomic uint64_t call_count, violation_count;
     /* What a plugin kept after an answer that cannot be trusted: the audit leaves it out. */
     _Atomic uint64_t withheld_count;
+    _Atomic uint64_t leak_count;      /* backings that could not give back what they had */
     _Atomic uint64_t forgotten_count; /* of it and of lines: what a lost device took along */
 };
 

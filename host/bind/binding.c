@@ -137,6 +137,17 @@ static void unlist_backing_locked(mbr_manager *manager, mbr_backing_record *reco
     *link = record->next;
 }
 
+static void note_leak(mbr_manager *manager, mbr_backing_record *record)
+{
+    mbr_lock_take(&manager->lock);
+    manager->leak_count++;
+    record->authority->leak_count++;
+    mbr_lock_drop(&manager->lock);
+    mbr_port_note_leak(record->mechanism->port);
+    mbr_manager_log(manager, MBR_LOG_WARNING,
+        "memory of a binding cannot be given back safely and is leaked on purpose");
+}
+
 mbr_status mbr_drop_backing(
     mbr_manager *manager, mbr_backing_record *record, mbr_backing_user *user, mbr_error *error)
 {
@@ -152,8 +163,7 @@ mbr_status mbr_drop_backing(
     mbr_await_walks(manager);
     mbr_status status = mbr_backing_destroy(record->backing, error);
     if (status != MBR_OK) /* leaked on purpose, still charged and counted (rule 33) */
-        mbr_manager_log(manager, MBR_LOG_WARNING,
-            "memory of a binding cannot be given back safely and is leaked on purpose");
+        note_leak(manager, record);
     mbr_heap_release(&manager->heap, record);
     return status;
 }

@@ -135,25 +135,28 @@ free_record:
 static mbr_authority_record *take_idle(
     mbr_manager *manager, mbr_authority_handle authority, mbr_status *status, mbr_error *error)
 {
-    uint64_t holders = 0, backings = 0;
+    uint64_t holders = 0, backings = 0, leaks = 0;
     mbr_lock_take(&manager->lock);
     mbr_authority_record *record = mbr_find_authority(manager, authority.value, status, error);
     if (record != NULL) {
         holders = record->holder_count;
         backings = record->backing_count;
+        leaks = record->leak_count;
     }
-    if (record != NULL && holders + backings == 0) {
+    if (record != NULL && holders + backings + leaks == 0) {
         record->closing = true;
         mbr_table_take(&manager->authorities, authority.value);
         while (record->caller_count != 0)
             mbr_condition_wait(&manager->closed, &manager->lock, UINT64_MAX);
     }
     mbr_lock_drop(&manager->lock);
-    if (holders + backings == 0)
+    if (holders + backings + leaks == 0)
         return record;
     *status = mbr_fail(error, MBR_IN_USE,
-        "%llu holders and %llu bindings refer to the authority; end them first",
-        (unsigned long long)holders, (unsigned long long)backings);
+        "%llu holders and %llu bindings refer to the authority, end them first; %llu have left "
+        "memory "
+        "that stays charged here, which ends with the manager",
+        (unsigned long long)holders, (unsigned long long)backings, (unsigned long long)leaks);
     return NULL;
 }
 
@@ -439,6 +442,7 @@ mbr_status mbr_manager_audit(mbr_manager *manager, mbr_error *error)
         status = audit_bindings(manager, error);
     if (status == MBR_OK)
         status = audit_mechanisms(manager, &owned, error);
+    owned += manager->leaked_owned_bytes;
     mbr_end_walk(manager, walk);
     if (status == MBR_OK && charged != owned) /* I5 at rest: every owned byte has one payer */
         status = mbr_fail(error, MBR_INTERNAL,

@@ -48,6 +48,7 @@ typedef struct mbr_authority_record {
     mbr_mechanism_record *measured; /* NULL: none */
     uint64_t handle;
     uint64_t holder_count, backing_count;
+    uint64_t leak_count; /* backings whose memory could not be given back: it stays charged here */
     uint64_t caller_count; /* calls that may call clients back, which no walk covers */
     uint32_t tier;
     bool closing;
@@ -169,6 +170,8 @@ struct mbr_manager {
     mbr_binding_record *generations; /* of all bindings, the newest first */
     mbr_device_record *devices;
     uint64_t ep_ordinal, backing_ordinal;
+    uint64_t leak_count;         /* backings that are leaked on purpose (rule 33) */
+    uint64_t leaked_owned_bytes; /* of mechanisms that were closed all the same: still charged */
     uint64_t last_sample_ns;
     mbr_table plugins, mechanisms, authorities, holders, eps, streams, bindings, ranges, prefixes;
     mbr_table tickets, admissions, graphs;

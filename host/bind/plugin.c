@@ -205,8 +205,10 @@ mbr_status mbr_manager_close_mechanism(
         return status;
     mbr_await_walks(manager); /* nobody who found it before is inside it any more */
     mbr_gate *gate;
+    mbr_port_figures left;
     status = mbr_enter_gate(record, &gate, error);
     if (status == MBR_OK) {
+        mbr_port_read(record->port, &left);
         status = mbr_port_close(record->port, error);
         mbr_gate_leave(gate);
     }
@@ -216,6 +218,9 @@ mbr_status mbr_manager_close_mechanism(
         mbr_lock_drop(&manager->lock);
         return status;
     }
+    mbr_lock_take(&manager->lock);
+    manager->leaked_owned_bytes += left.owned_bytes;
+    mbr_lock_drop(&manager->lock);
     mbr_table_take(&manager->mechanisms, mechanism.value);
     mbr_await_walks(manager);
     mbr_unrefer(manager, &record->plugin->mechanism_count);

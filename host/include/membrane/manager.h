@@ -33,7 +33,8 @@ MBR_API mbr_status mbr_manager_create(
     const mbr_manager_options *options, mbr_manager **manager, mbr_error *error);
 
 /* Refused with MBR_IN_USE and counts while an allocation, range, prefix, queued release, binding,
- * EP or opened plugin lives. What was leaked on purpose is counted in the log, not refused. */
+ * EP or opened plugin lives. What was leaked on purpose is counted in the log, not refused: the
+ * holders and authorities that pay for it, which cannot be destroyed, go with the manager. */
 MBR_API mbr_status mbr_manager_destroy(mbr_manager *manager, mbr_error *error);
 
 /* Reaps completed releases, closes epochs that are due, samples limits at most once a second, times
