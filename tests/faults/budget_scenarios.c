@@ -14,9 +14,13 @@ static mbr_holder_handle make_holder(
     return holder;
 }
 
+/* One that still pays for a residue is ended with the world. */
 static void end_holder(struct world *world, mbr_holder_handle holder)
 {
     END(world, mbr_manager_destroy_holder(world->manager, holder, &world->error));
+    mbr_holder_figures figures = {MBR_SIZED(mbr_holder_figures)};
+    if (mbr_manager_read_holder(world->manager, holder, &figures, &world->error) == MBR_OK)
+        world->late_holders[world->late_holder_count++] = holder;
 }
 
 static void fill_up(struct world *world, struct range *range, uint64_t bytes)

@@ -178,7 +178,7 @@ void world_check(struct world *world)
             mbr_manager_poll(world->manager);
         }
         check_ledger(world);
-        if (!world->is_kept && mbr_manager_audit(world->manager, &world->error) != MBR_OK)
+        if (mbr_manager_audit(world->manager, &world->error) != MBR_OK)
             world_fail(world, "O2: %s: %s", world->step.text, world->error.text);
     }
     fault_resume();

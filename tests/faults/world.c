@@ -87,27 +87,48 @@ static void end_ep(struct world *world)
     world->ep.value = 0;
 }
 
+/* What a residue is charged to stays until the manager ends. */
 static void end_budget(struct world *world)
 {
+    for (uint32_t i = 0; i < world->late_holder_count; i++)
+        END(world,
+            mbr_manager_destroy_holder(world->manager, world->late_holders[i], &world->error));
     END(world, mbr_manager_destroy_holder(world->manager, world->prefix_holder, &world->error));
     END(world, mbr_manager_destroy_holder(world->manager, world->holder, &world->error));
     world->holder.value = 0;
     mbr_authority_handle authority = world->authority;
-    world->authority.value = 0; /* its figures can be asked no more */
+    world->authority.value = 0; /* its figures can be asked no more, but by the audit */
     END(world, mbr_manager_destroy_authority(world->manager, authority, &world->error));
 }
 
+static bool leaves_lines(void)
+{
+    for (uint32_t i = 0; i < FAULT_PLAN_COUNT; i++) {
+        const struct fault_plan *plan = fault_plan_met(i);
+        if (plan != NULL && plan->kind >= FAULT_SLOT(mbr_order_vtable, line_open) &&
+            plan->kind <= FAULT_SLOT(mbr_order_vtable, line_close))
+            return true;
+    }
+    return false;
+}
+
+/* Lines that are left open keep a mechanism, as does the measuring of an authority that stays;
+ * other residues do not. */
 static void close_all(struct world *world)
 {
     mbr_mechanism_handle mechanism = world->mechanism;
     world->mechanism.value = 0;
+    bool had_residue = world->is_kept;
+    world->is_kept = false;
     END(world, mbr_manager_close_mechanism(world->manager, mechanism, &world->error));
+    CHECK(world, !world->is_kept || world->setup->is_measured || leaves_lines());
     if (world->is_kept)
         return;
     STEP(world, mbr_manager_close_plugin(world->manager, world->plugin, &world->error));
     mbr_manager *manager = world->manager;
     world->manager = NULL;
     STEP(world, mbr_manager_destroy(manager, &world->error));
+    world->is_kept = had_residue;
 }
 
 static void expect_clean(struct world *world)
