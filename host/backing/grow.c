@@ -223,8 +223,8 @@ static mbr_status fill_items(mbr_growth_run *run)
         mbr_plan_item *item = &run->plan.items[i];
         if (!needs_fill(run, item))
             continue;
-        item->filled = true;
         mbr_status status = fill_item(run, item);
+        item->filled = status != MBR_BUSY; /* another failure may have enqueued it */
         if (status != MBR_OK)
             return status;
         item->extent->content = MBR_CONTENT_ZERO;

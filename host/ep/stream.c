@@ -286,10 +286,28 @@ mbr_status mbr_context_destroy_stream(mbr_context *context, mbr_native native, m
     return end_transfer(context, mbr_slot_stream_destroy(context, native, error));
 }
 
+/* A fill in a capture would be done at each launch, and not now, when somebody relies on it. */
+static mbr_status check_not_captured(mbr_context *context, uint64_t stream_id, mbr_error *error)
+{
+    mbr_lock_take(&context->lock);
+    const mbr_line *line = mbr_context_find_line_locked(context, stream_id);
+    bool captured = line != NULL && line->capture != NULL;
+    mbr_lock_drop(&context->lock);
+    if (!captured)
+        return MBR_OK;
+    return mbr_fail_argument(error, MBR_BUSY, 1,
+        "EP %s: stream %" PRIu64 " is being captured, and a fill there would become part of the "
+        "graph; name another stream",
+        context->name, stream_id);
+}
+
 mbr_status mbr_context_fill(mbr_context *context, uint64_t stream_id, uint64_t address,
     uint8_t value, uint64_t bytes, mbr_error *error)
 {
     mbr_native native;
+    mbr_status captured = check_not_captured(context, stream_id, error);
+    if (captured != MBR_OK)
+        return captured;
     mbr_status status = begin_transfer(context, &stream_id, &native, error);
     if (status != MBR_OK)
         return status;

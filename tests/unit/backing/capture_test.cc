@@ -252,6 +252,37 @@ TEST(Capture, WithoutVirtual_AllocateIsBusyAndReleaseIsMadeUpFor)
     world.retire();
 }
 
+TEST(Capture, GrowthThatNeedsAFillOnItsStream_IsRefusedWhole)
+{
+    CaptureWorld world;
+    mbr_range *former = world.reserve(8 * kGranule); // leaves extents with old bytes
+    ASSERT_EQ(MBR_OK, world.grow(former, 0, 2 * kGranule));
+    ASSERT_EQ(MBR_OK, world.decommit(former, 0, 2 * kGranule));
+    world.begin();
+    mbr_range *range = world.reserve(8 * kGranule, {kGranule, kGranule, 0}, 0, 7); // of a new group
+    mbr_range_part part = {range, 0, 0, 2 * kGranule};
+    mbr_grow_options options = {};
+    options.holder = world.kv;
+    options.stream_id = world.stream;
+    options.parts = &part;
+    options.part_count = 1;
+    mbr_range_grow_result result = {};
+    result.struct_size = sizeof(result);
+    mbr_status status = mbr_backing_grow(world.backing, &options, &result, nullptr);
+    EXPECT_TRUE(status == MBR_BUSY || status == MBR_RESIDUAL) << status; // never bytes of others
+    EXPECT_EQ(0u, world.line.fill_count);
+    EXPECT_EQ(0u, world.figures(range).committed_bytes);
+    EXPECT_TRUE(world.agree());
+    world.end_capture();
+    EXPECT_EQ(0u, world.kept().quarantined_count);
+    EXPECT_EQ(MBR_OK, mbr_backing_grow(world.backing, &options, &result, nullptr));
+    EXPECT_EQ(2u, world.line.fill_count);
+    EXPECT_TRUE(world.agree());
+    world.retire();
+    EXPECT_EQ(MBR_OK, world.end(range));
+    EXPECT_EQ(MBR_OK, world.end(former));
+}
+
 TEST(Capture, MovingNumbers_AreNotAskedFor)
 {
     CaptureWorld world;

@@ -100,6 +100,22 @@ TEST(Capture, OfAStream_ItIsNotSignalledNorDetached)
     EXPECT_EQ(MBR_OK, mbr_context_detach_stream(world.context, id, nullptr));
 }
 
+TEST(Capture, FillOnItsStream_IsRefusedAndElsewhereDone)
+{
+    CaptureWorld world;
+    uint64_t captured = world.attach(1), other = world.attach(2);
+    Graph graph;
+    ASSERT_EQ(MBR_OK, world.begin(captured, &graph));
+    mbr_error error = sized<mbr_error>();
+    EXPECT_EQ(MBR_BUSY, mbr_context_fill(world.context, captured, 1, 0, 1, &error));
+    EXPECT_NE(nullptr, strstr(error.text, "another stream")) << error.text;
+    EXPECT_EQ(0u, world.fake.count(kFill));
+    EXPECT_EQ(MBR_OK, mbr_context_fill(world.context, other, 1, 0, 1, nullptr));
+    ASSERT_EQ(MBR_OK, world.end_capture(captured));
+    EXPECT_EQ(MBR_OK, mbr_context_fill(world.context, captured, 1, 0, 1, nullptr));
+    EXPECT_EQ(MBR_OK, world.retire(&graph, {}));
+}
+
 TEST(Capture, NestedOnOneStream_IsRefusedAndTheFirstGoesOn)
 {
     CaptureWorld world;
