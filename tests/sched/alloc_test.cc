@@ -202,7 +202,7 @@ class AllocScenario : public EpScenario
 
     void Live(int stream, int other)
     {
-        for (int at : {stream, other, stream}) {
+        for (int at : {stream, other}) {
             Block block;
             mbr_status status = Alloc(at, &block);
             SCHED_REQUIRE(status == MBR_OK ||
