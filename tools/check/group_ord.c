@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#define ATTEMPTS 20u
+#define ATTEMPTS 15u   /* a pattern of its own each: 0x11 to 0xFF */
 #define SEEN_ENOUGH 5u /* attempts that had work pending */
 #define PAGE_BYTES UINT64_C(4096)
 #define NEEDS (MBR_NEEDS_ORDER | MBR_NEEDS_TRANSFER)
