@@ -99,7 +99,8 @@ struct mbr_slab {
     _Atomic uint32_t first_index;  /* of the records, in the blocks' order */
     _Atomic uint32_t block_count;
     mbr_arena *arena;
-    uint32_t class_index; /* or MBR_CLASS_OWN_SPAN */
+    uint32_t class_index;         /* or MBR_CLASS_OWN_SPAN */
+    _Atomic bool host_accessible; /* the processor reads and writes the blocks */
 
     alignas(MBR_LINE_BYTES) uint64_t *bits; /* the arena's lock, like all below: blocks here */
     uint32_t word_count;                    /* of bits */

@@ -259,6 +259,8 @@ static void shape(mbr_slab *slab, mbr_arena *arena, const mbr_slab_request *requ
     uint64_t block_bytes = own ? slab->span.owned_bytes : class_bytes;
     slab->arena = arena;
     slab->class_index = request->class_index;
+    atomic_store_explicit(
+        &slab->host_accessible, arena->mechanism->host_accessible, memory_order_relaxed);
     slab->bits = bits;
     slab->word_count = word_count;
     slab->first_word = slab->here_count = slab->carved_count = slab->worn_count = 0;
