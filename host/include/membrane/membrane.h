@@ -6,6 +6,7 @@
 #include "membrane/budget.h"
 #include "membrane/capture.h"
 #include "membrane/cpu.h"
+#include "membrane/cuda.h"
 #include "membrane/ep.h"
 #include "membrane/handle.h"
 #include "membrane/kv.h"
