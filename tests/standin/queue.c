@@ -142,6 +142,7 @@ static bool step_once(bool *spins)
         struct sim_stream *stream;
         DL_FOREACH(sim.devices[i].context.streams, stream)
         {
+            *spins = *spins || stream->is_running; /* by another thread, which ends it */
             if (!is_ready(stream))
                 continue;
             if (sim.devices[i].lost == SIM_OK && !would_end(stream->first)) {
