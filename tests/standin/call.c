@@ -126,7 +126,7 @@ static int refusal(uint32_t needs)
 {
     if ((needs & SIM_NEEDS_START) && !sim.is_started)
         return SIM_NOT_INITIALIZED;
-    if ((needs & SIM_NEEDS_START) && sim_is_in_host_function())
+    if ((needs & SIM_NEEDS_START) && !(needs & SIM_SERVES_INSIDE) && sim_is_in_host_function())
         return SIM_NOT_PERMITTED;
     if ((needs & SIM_IS_VIRTUAL) && is_gone())
         return first_loss();

@@ -43,10 +43,12 @@ int sim_capture_forbids(void)
 
 int sim_capture_exchange(uint32_t *mode)
 {
-    if (!mode || *mode > SIM_CAPTURE_RELAXED)
+    if (!mode)
         return SIM_INVALID_VALUE;
     uint32_t old = own_mode;
-    own_mode = *mode;
+    /* Nothing is said about a mode that is none: it protects from the most. */
+    own_mode = *mode > SIM_CAPTURE_RELAXED ? SIM_CAPTURE_GLOBAL : *mode;
+    sim.ledger.lenient_mode_count += own_mode != *mode;
     *mode = old;
     return SIM_OK;
 }
@@ -274,11 +276,25 @@ int sim_graph_count(const struct sim_graph *graph, uint64_t *count)
     return SIM_OK;
 }
 
+/* A fill is looked at here and not when it was captured; a copy was looked at then. */
+static bool may_be_ready(const struct sim_graph *graph)
+{
+    for (uint32_t i = 0; i < graph->work_count; i++) {
+        const struct sim_work *work = &graph->works[i];
+        if (work->kind == SIM_FILL && sim_is_device_address(work->to) &&
+            !sim_may(work->to_device, work->to, work->bytes, SIM_ACCESS_READ_WRITE))
+            return false;
+    }
+    return true;
+}
+
 int sim_graph_instantiate(struct sim_graph **exec, const struct sim_graph *graph)
 {
     if (!graph)
         return SIM_INVALID_VALUE;
     check_graph(graph, SIM_GRAPH_ALIVE);
+    if (!may_be_ready(graph))
+        return SIM_INVALID_VALUE;
     struct sim_graph *made = graph_new();
     made->magic = SIM_EXEC_ALIVE;
     for (uint32_t i = 0; i < graph->work_count; i++)

@@ -115,8 +115,8 @@ int sim_retain(struct sim_context **context, int ordinal)
     struct sim_device *device = sim_device(ordinal);
     if (!device)
         return SIM_INVALID_DEVICE;
-    if (device->lost != SIM_OK)
-        return device->lost;
+    if (device->lost != SIM_OK && (device->is_gone || !device->context.is_active))
+        return device->lost; /* D26: one that is active is shared, and not looked at */
     device->context.is_active = true;
     device->context.retain_count++;
     sim.ledger.retain_count++;

@@ -20,6 +20,8 @@ enum row_kind {
     ROW_ALONE,  /* leaves a context that is lost, or worse: in a process of its own */
     ROW_BARE,   /* in a process of its own, before cuInit */
     ROW_MISUSE, /* alone; the driver does not protect from it, and the stand-in ends the process */
+    ROW_CRASH,  /* the same, and the driver crashed: `expected` is what was seen, and asked no more
+                 */
 };
 
 struct row {

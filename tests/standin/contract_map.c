@@ -262,7 +262,7 @@ const struct row contract_map_rows[] = {
     {"D9.outside map-in-no-reservation", map_outside, "INVALID_VALUE, INVALID_VALUE, INVALID_VALUE",
         ROW_SHARED},
     {"D10 map-past-the-end-of-a-reservation", map_past_the_end, "OK, INVALID_VALUE", ROW_MISUSE},
-    {"D11 map-of-a-handle-released-and-unmapped", map_released, "ended by SIGSEGV", ROW_MISUSE},
+    {"D11 map-of-a-handle-released-and-unmapped", map_released, "ended by SIGSEGV", ROW_CRASH},
     {"D12 map-of-a-handle-released-but-mapped", map_released_but_mapped, "OK, OK", ROW_MISUSE},
     {"D13 one-handle-at-two-addresses", alias, "same, same", ROW_SHARED},
     {"D13.outlives second-address-outlives-the-first", alias_outlives, "OK, same, INVALID_VALUE",

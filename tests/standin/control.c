@@ -156,6 +156,7 @@ EXPORT void standin_assert_clean(void)
         {"pieces of work that did not run", left.pending_count},
         {"unmaps that met a hole", left.lenient_unmap_count},
         {"settings of access that met a hole", left.lenient_access_count},
+        {"capture modes that are none", left.lenient_mode_count},
     };
     bool is_clean = true;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

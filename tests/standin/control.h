@@ -116,6 +116,7 @@ struct standin_ledger {
     uint64_t lenient_unmap_count;  /* unmaps that met a hole (D22): the driver forgives it, no test
                                       should */
     uint64_t lenient_access_count; /* the same of access that is set over a hole (D15) */
+    uint64_t lenient_mode_count;   /* the same of a capture mode that is none (C3) */
     uint64_t refused_count; /* calls with an argument that is none: of the product there should be
                                none */
     uint64_t call_count;    /* of every function, ever */

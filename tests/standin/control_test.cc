@@ -296,6 +296,28 @@ TEST_F(Control, AnUnmapOfAHole_IsCounted)
     EXPECT_DEATH(standin_assert_clean(), "1 unmaps that met a hole");
 }
 
+TEST_F(Control, AnUnmapPastTheEnd_IsCounted)
+{
+    Place place;
+    take(&place);
+    EXPECT_EQ(cuMemUnmap(place.at, UINT64_MAX), code(MBR_CUDA_INVALID_VALUE));
+    EXPECT_EQ(ledger().lenient_unmap_count, 0U);
+    OK(cuMemUnmap(place.at, 2 * Granule));
+    EXPECT_EQ(ledger().lenient_unmap_count, 1U);
+    OK(cuMemAddressFree(place.at, Granule));
+}
+
+TEST_F(Control, AModeThatIsNone_IsTakenForTheStrictestAndCounted)
+{
+    uint32_t mode = 7;
+    OK(cuThreadExchangeStreamCaptureMode(&mode));
+    mode = MBR_CUDA_CAPTURE_MODE_GLOBAL;
+    OK(cuThreadExchangeStreamCaptureMode(&mode));
+    EXPECT_EQ(mode, code(MBR_CUDA_CAPTURE_MODE_GLOBAL));
+    EXPECT_EQ(ledger().lenient_mode_count, 1U);
+    EXPECT_DEATH(standin_assert_clean(), "1 capture modes that are none");
+}
+
 TEST_F(Control, ARefusedArgument_IsCounted)
 {
     mbr_cuda_handle handle = 0;

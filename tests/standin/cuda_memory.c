@@ -343,7 +343,7 @@ static int pointer_attribute(void *value, uint32_t attribute, uint64_t address)
 
 mbr_cuda_result cuPointerGetAttribute(void *value, uint32_t attribute, mbr_cuda_address address)
 {
-    return CUDA_CALL(cuPointerGetAttribute, SIM_NEEDS_LIVE_CONTEXT,
+    return CUDA_CALL(cuPointerGetAttribute, SIM_NEEDS_START | SIM_TELLS_LOSS,
         pointer_attribute(value, attribute, address));
 }
 

@@ -98,8 +98,8 @@ mbr_cuda_result cuEventRecord(mbr_cuda_event event, mbr_cuda_stream stream)
 
 mbr_cuda_result cuEventQuery(mbr_cuda_event event)
 {
-    return CUDA_CALL(
-        cuEventQuery, ON_STREAM | SIM_IS_UNSAFE, sim_event_query((struct sim_event *)event));
+    return CUDA_CALL(cuEventQuery, ON_STREAM | SIM_IS_UNSAFE | SIM_SERVES_INSIDE,
+        sim_event_query((struct sim_event *)event));
 }
 
 mbr_cuda_result cuEventSynchronize(mbr_cuda_event event)

@@ -139,23 +139,56 @@ TEST_F(Manual, MemoryFreedInAStreamsOrder_IsThereUntilThen)
     EXPECT_EQ(cuStreamSynchronize(stream), code(MBR_CUDA_SUCCESS));
 }
 
-mbr_cuda_result called_inside;
+struct Inside {
+    mbr_cuda_event event;
+    mbr_cuda_result information;
+    mbr_cuda_result query;
+    bool is_run;
+};
 
 void call_inside(void *argument)
 {
+    Inside *inside = static_cast<Inside *>(argument);
     size_t bytes = 0;
-    called_inside = cuMemGetInfo_v2(&bytes, &bytes);
-    *static_cast<bool *>(argument) = true;
+    inside->information = cuMemGetInfo_v2(&bytes, &bytes);
+    inside->query = cuEventQuery(inside->event);
+    inside->is_run = true;
 }
 
-TEST_F(Manual, AHostFunction_MayNotCallTheDriver)
+TEST_F(Manual, AHostFunction_MayQueryAnEventAndNothingElse)
 {
-    bool is_run = false;
-    OK(cuLaunchHostFunc(stream, call_inside, &is_run));
-    EXPECT_FALSE(is_run);
+    Inside inside = {};
+    OK(cuEventCreate(&inside.event, 0));
+    OK(cuLaunchHostFunc(stream, call_inside, &inside));
+    OK(cuEventRecord(inside.event, stream));
+    EXPECT_FALSE(inside.is_run);
     EXPECT_EQ(standin_step(1), 1U);
-    EXPECT_TRUE(is_run);
-    EXPECT_EQ(called_inside, code(MBR_CUDA_NOT_PERMITTED));
+    EXPECT_TRUE(inside.is_run);
+    EXPECT_EQ(inside.information, code(MBR_CUDA_NOT_PERMITTED));
+    EXPECT_EQ(inside.query, code(MBR_CUDA_NOT_READY));
+    standin_step(1);
+    OK(cuEventDestroy_v2(inside.event));
+}
+
+TEST_F(Manual, AFillOfAGraph_IsLookedAtWhenItIsMadeReady)
+{
+    mbr_cuda_graph graph = nullptr;
+    mbr_cuda_graph_exec exec = nullptr;
+    OK(cuMemUnmap(place.at, Granule));
+    OK(cuStreamBeginCapture_v2(stream, MBR_CUDA_CAPTURE_MODE_GLOBAL));
+    OK(cuMemsetD8Async(place.at, 5, 4, stream));
+    OK(cuStreamEndCapture(stream, &graph));
+    EXPECT_EQ(cuGraphInstantiateWithFlags(&exec, graph, 0), code(MBR_CUDA_INVALID_VALUE));
+    OK(cuMemMap(place.at, Granule, 0, place.handle, 0));
+    OK(grant(place.at, MBR_CUDA_ACCESS_READ));
+    EXPECT_EQ(cuGraphInstantiateWithFlags(&exec, graph, 0), code(MBR_CUDA_INVALID_VALUE));
+    OK(grant(place.at));
+    OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    OK(cuGraphLaunch(exec, stream));
+    EXPECT_EQ(standin_step(1), 1U);
+    EXPECT_EQ(peek(place.at), 0x05050505U);
+    OK(cuGraphExecDestroy(exec));
+    OK(cuGraphDestroy(graph));
 }
 
 TEST_F(Manual, AGraph_RunsPieceByPiece)
@@ -233,6 +266,14 @@ TEST_F(ManualDeath, AHandleAfterItsEnd_IsNotMapped)
     OK(create(&handle));
     OK(cuMemRelease(handle));
     EXPECT_DEATH(cuMemMap(at, Granule, 0, handle, 0), "D11");
+}
+
+TEST_F(ManualDeath, AnUnmapPastTheEnd_MayMeetNobody)
+{
+    Place next;
+    take(&next);
+    ASSERT_EQ(next.at, place.at + Granule);
+    EXPECT_DEATH(cuMemUnmap(place.at, 2 * Granule), "D22: an unmap reaches past the end");
 }
 
 // ---- Whose fault a fault is ----

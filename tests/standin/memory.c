@@ -411,15 +411,17 @@ static bool covers_whole(uint64_t address, uint64_t bytes, uint64_t *covered_byt
     return true;
 }
 
-/* D21, D22 */
+/* D21, D22; past the end of the reservation is one more hole. */
 int sim_unmap(uint64_t address, uint64_t bytes)
 {
     uint64_t covered_bytes;
     const struct span *reservation = sim_span_at(&sim_reservations, address);
-    if (bytes == 0 || !reservation || reservation->kind != SPAN_VIRTUAL ||
-        address + bytes > reservation->address + reservation->bytes ||
+    if (address + bytes <= address || !reservation || reservation->kind != SPAN_VIRTUAL ||
         !covers_whole(address, bytes, &covered_bytes))
         return SIM_INVALID_VALUE;
+    uint64_t end = reservation->address + reservation->bytes;
+    if (address + bytes > end && sim_has_mapping(end, address + bytes - end))
+        sim_misuse("D22: an unmap reaches past the end of its reservation, into another's mapping");
     sim.ledger.lenient_unmap_count += covered_bytes != bytes;
     size_t index = sim_span_index(&sim_mappings, address);
     while (index < sim_mappings.count && sim_mappings.items[index].address < address + bytes) {

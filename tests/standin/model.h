@@ -68,7 +68,8 @@ enum sim_need {
     SIM_TELLS_LOSS = 4,    /* D25: answers what the current context was lost by */
     SIM_IS_UNSAFE = 8,     /* C1: ends captures */
     SIM_IS_START = 64,
-    SIM_IS_VIRTUAL = 16, /* D26: goes on after a loss, unless the device is gone as a whole */
+    SIM_IS_VIRTUAL = 16,     /* D26: goes on after a loss, unless the device is gone as a whole */
+    SIM_SERVES_INSIDE = 128, /* a host function may call it */
     SIM_NEEDS_LIVE_CONTEXT = 32 | SIM_NEEDS_CONTEXT | SIM_NEEDS_START | SIM_TELLS_LOSS,
 };
 

@@ -220,9 +220,11 @@ int sim_host_register(void *address, uint64_t bytes, uint32_t flags)
 
 int sim_host_unregister(void *address)
 {
-    struct sim_host_block *block = block_of((uintptr_t)address, SIM_REGISTERED);
-    if (!block)
+    struct sim_host_block *block = sim_host_find((uintptr_t)address);
+    if (!block || block->kind != SIM_REGISTERED)
         return SIM_HOST_NOT_REGISTERED;
+    if (block->address != (uintptr_t)address)
+        return SIM_INVALID_VALUE;
     drop(block);
     return SIM_OK;
 }

@@ -14,8 +14,6 @@ static int check(const struct sim_stream *stream, uint64_t address, uint64_t byt
         return address < 65536 ? SIM_INVALID_VALUE : SIM_OK;
     }
     int found = sim_viewer(stream->context->device, address, bytes, access);
-    if (found < 0 && stream->capture) /* nothing is looked at before the graph runs */
-        found = (int)stream->context->device;
     if (found < 0)
         return SIM_INVALID_VALUE;
     *viewer = (uint32_t)found;
@@ -56,6 +54,10 @@ int sim_submit_fill(uintptr_t name, uint64_t to, uint32_t value, uint32_t value_
         return SIM_OK;
     bool is_reachable = sim_is_device_address(to) || sim_host_find(to);
     status = check(stream, to, work.bytes, SIM_ACCESS_READ_WRITE, &work.to_device);
+    if (status != SIM_OK && stream->capture && sim_is_device_address(to)) {
+        work.to_device = stream->context->device; /* is looked at when the graph is made ready */
+        status = SIM_OK;
+    }
     if (status != SIM_OK || !is_reachable)
         return SIM_INVALID_VALUE;
     return submit(stream, &work, is_waited);
