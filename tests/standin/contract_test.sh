@@ -30,3 +30,6 @@ table STANDIN_GRANULE_MIN_BYTES=65536 STANDIN_GRANULE_RECOMMENDED_BYTES=262144 S
 broken=$(STANDIN_FAULTS=cuMemUnmap:1:sticky:before:999 "$contract" --library "$library" --only "D21 ") &&
     { echo "a broken driver passed"; exit 1; }
 [[ $broken == *"D21 "*UNKNOWN*expected:* ]] || { echo "$broken"; exit 1; }
+# A driver, which the stand-in without its own functions passes for, is not asked what it crashed at.
+asked=$(STANDIN_MISSING=standin_assert_clean "$contract" --library "$library" --only "D1")
+[[ $asked == *"D10 "*"D12 "*"on a driver"* && $asked != *"D11 "* ]] || { echo "$asked"; exit 1; }
