@@ -100,6 +100,15 @@ static void put_event(struct mbr_objects *objects, uint64_t event)
     mbr_objects_unlock(objects);
 }
 
+static void drop_event(mbr_instance *instance, uint64_t event)
+{
+    struct mbr_objects *objects = mbr_objects_of(instance);
+    port_of(instance)->event_destroy(instance, event);
+    mbr_objects_lock(objects);
+    objects->idle_events.made_count--;
+    mbr_objects_unlock(objects);
+}
+
 static mbr_status take_event(mbr_instance *instance, uint64_t *event, mbr_error *error)
 {
     struct mbr_objects *objects = mbr_objects_of(instance);
@@ -197,7 +206,9 @@ static mbr_status line_open(mbr_instance *instance, const mbr_line_open_request 
         status = check_stream(instance, request->stream, error);
     if (status == MBR_OK && request->line_id == 0)
         status = mbr_fail(error, MBR_INVALID_ARGUMENT, "the id is 0");
-    if (status != MBR_OK)
+    if (status == MBR_OK)
+        status = port_of(instance)->check_stream(instance, request->stream.value, error);
+    if (status != MBR_OK && status != MBR_BUSY) /* a capture ends */
         return status;
     struct mbr_line *line = mbr_object_create(
         objects, &objects->lines, request->line_id, 0, sizeof(*line), &status, error);
@@ -226,6 +237,12 @@ static mbr_status signal_locked(mbr_instance *instance, struct mbr_line *line, m
     status = port->event_record(instance, event, line->stream, error);
     if (status != MBR_OK) {
         put_event(objects, event);
+        return status;
+    }
+    /* A capture that began between the question and the record has made the event its own. */
+    status = port->check_stream(instance, line->stream, error);
+    if (status != MBR_OK) {
+        drop_event(instance, event);
         return status;
     }
     *event_of_locked(line, ++line->signalled) = event;

@@ -17,7 +17,8 @@
 /* A function that fails writes the error. None waits. */
 struct mbr_line_port {
     uint32_t native_kind; /* MBR_NATIVE_STREAM_… */
-    /* MBR_BUSY while the stream is being captured, also where the driver only says that asking
+    /* Whether a line can stand on it: asked at open, and before and after each record. MBR_BUSY
+     * while the stream is being captured, also where the driver only says that asking
      * would disturb a capture. */
     mbr_status (*check_stream)(mbr_instance *instance, uint64_t stream, mbr_error *error);
     mbr_status (*event_create)(mbr_instance *instance, uint64_t *event, mbr_error *error);

@@ -20,6 +20,8 @@ extern "C" {
 
 #define MBR_CUDA_LIBRARY "libcuda.so.1"
 
+#define MBR_CUDA_STREAM_PER_THREAD 2 /* CU_STREAM_PER_THREAD: a value, no address */
+
 /* cuDeviceGetUuid_v2 is of 11.4, the mapping of memory by handles of 10.2, and cuDeviceGetAttribute
  * says for each device whether it has it. */
 #define MBR_CUDA_VERSION_MIN 11040 /* 1000 * major + 10 * minor, as cuDriverGetVersion has it */

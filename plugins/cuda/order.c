@@ -2,8 +2,8 @@
  * Never waits for the device.
  *
  * A stream's value is the driver's handle. Value 0 is the legacy default stream, which waits for
- * the other streams of its context and makes them wait; 1 is the same by name, 2 the calling
- * thread's own default stream. */
+ * the other streams of its context and makes them wait; 1 is the same by name. 2 is the calling
+ * thread's own default stream: for work, not for a line. */
 #include "abi/base/error.h"
 #include "plugins/cuda/core.h"
 
@@ -22,9 +22,14 @@ static mbr_cuda_event event_at(uint64_t value)
 /* ---- Lines ---------------------------------------------------------------------------------- */
 
 /* An event that is recorded on a capturing stream becomes a part of the graph, and asking for it
- * would end the capture. */
+ * would end the capture. A signal may come from any thread: a stream that is another one for each
+ * of them has no line. */
 static mbr_status check_stream(mbr_instance *instance, uint64_t stream, mbr_error *error)
 {
+    if (stream == MBR_CUDA_STREAM_PER_THREAD)
+        return mbr_fail(error, MBR_INVALID_ARGUMENT,
+            "stream 2 is every thread's own, and signals come from any thread; a stream of "
+            "cuStreamCreate would work");
     uint32_t capture = MBR_CUDA_CAPTURE_NONE;
     struct mbr_cuda_scope scope;
     mbr_status status = mbr_cuda_enter(instance, &scope, error);

@@ -155,6 +155,17 @@ static void prepare_row(
         .theirs = {.calls = MBR_BENCH_UNKNOWN, .owned_bytes = MBR_BENCH_UNKNOWN}};
 }
 
+/* Without --only, what the machine cannot measure is said and left out. */
+static bool may_go_on(mbr_bench *bench, const mbr_bench_group *group)
+{
+    if (!bench->left_out || bench->options->only != NULL)
+        return false;
+    fprintf(stderr, MBR_BENCH_NAME ": %s is left out: %s\n", group->plans[0].id, bench->text);
+    bench->text[0] = '\0';
+    bench->left_out = false;
+    return true;
+}
+
 /* Every row of the group, and only then those that were asked for. */
 static bool run_group(
     const mbr_bench_group *group, mbr_bench *bench, mbr_bench_row *chosen, uint32_t *chosen_count)
@@ -163,7 +174,8 @@ static bool run_group(
     for (uint32_t i = 0; i < group->plan_count; i++)
         prepare_row(&rows[i], &group->plans[i], bench->options);
     if (!bench->options->list && !group->run(bench, rows))
-        return mbr_bench_fail(bench, "a round of %s failed", group->plans[0].id);
+        return may_go_on(bench, group) ||
+            mbr_bench_fail(bench, "a round of %s failed", group->plans[0].id);
     for (uint32_t i = 0; i < group->plan_count; i++) {
         if (!is_chosen(bench->options, rows[i].plan->id))
             continue;

@@ -16,6 +16,16 @@ bool mbr_bench_fail(mbr_bench *bench, const char *format, ...)
     return false;
 }
 
+bool mbr_bench_leave_out(mbr_bench *bench, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    vsnprintf(bench->text, sizeof bench->text, format, list);
+    va_end(list);
+    bench->left_out = true;
+    return false;
+}
+
 bool mbr_bench_fail_status(
     mbr_bench *bench, const char *what, mbr_status status, const mbr_error *error)
 {

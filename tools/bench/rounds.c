@@ -111,6 +111,19 @@ static void summarize(mbr_contestant *one, double *samples, uint64_t rounds)
     one->min_ns = samples[0] / operations;
 }
 
+/* Nobody always comes after the same one: what one leaves behind, such as memory that a driver
+ * still clears, meets all alike. */
+static void shuffle(uint32_t *order, uint32_t count, uint64_t *dice)
+{
+    for (uint32_t left = count; left > 1; left--) {
+        *dice = *dice * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        uint32_t chosen = (uint32_t)((*dice >> 33) % left);
+        uint32_t last = order[left - 1];
+        order[left - 1] = order[chosen];
+        order[chosen] = last;
+    }
+}
+
 static bool take_turns(
     mbr_contestant *contestants, uint32_t count, uint64_t rounds, mbr_crew *crew, double *samples)
 {
@@ -120,9 +133,14 @@ static bool take_turns(
         if (!calibrate(&contestants[i], crew))
             return false;
     }
+    uint32_t order[MBR_BENCH_MAX_CONTESTANTS_COUNT];
+    uint64_t dice = 1;
+    for (uint32_t i = 0; i < count; i++)
+        order[i] = i;
     for (uint64_t round = 0; round < rounds + WARM_UP_ROUNDS; round++) {
+        shuffle(order, count, &dice);
         for (uint32_t turn = 0; turn < count; turn++) {
-            uint32_t i = (uint32_t)((turn + round) % count);
+            uint32_t i = order[turn];
             double ns;
             if (round == WARM_UP_ROUNDS)
                 contestants[i].disturbed_count = 0;

@@ -77,7 +77,8 @@ typedef struct mbr_bench_row {
 /* One run of the command. */
 typedef struct mbr_bench {
     const mbr_bench_options *options;
-    char text[MBR_BENCH_TEXT_BYTES]; /* why a group failed, one line */
+    char text[MBR_BENCH_TEXT_BYTES]; /* why a group failed, or was left out; one line */
+    bool left_out;                   /* the group wants what this machine does not have */
 } mbr_bench;
 
 typedef struct mbr_bench_group {
@@ -116,6 +117,9 @@ extern const mbr_bench_group mbr_bench_device_peers;    /* P20: wants two */
 
 /* Keeps the reason of a failure and returns false. */
 __attribute__((format(printf, 2, 3))) bool mbr_bench_fail(
+    mbr_bench *bench, const char *format, ...);
+/* The same where the machine lacks what the group wants: only who named its row is refused. */
+__attribute__((format(printf, 2, 3))) bool mbr_bench_leave_out(
     mbr_bench *bench, const char *format, ...);
 /* The same for a status and its error. */
 bool mbr_bench_fail_status(

@@ -192,11 +192,15 @@ mbr_status mbr_registry_put(mbr_registry *registry, uint64_t salt, const uint32_
 
 /* ---- Giving up */
 
-static uint64_t exclusive_bytes(const mbr_registry_entry *entry)
+/* What ending the entry would free now, and whether it is worth it: what live sequences alone keep
+ * is not, and what entries keep for each other is, once the last of them goes. */
+static uint64_t exclusive_bytes(const mbr_registry_entry *entry, bool *is_worth)
 {
     mbr_kv_prefix_figures figures = {MBR_SIZED(mbr_kv_prefix_figures)};
-    return mbr_kv_prefix_read(entry->prefix, &figures, NULL) == MBR_OK ? figures.exclusive_bytes
-                                                                       : 0;
+    if (mbr_kv_prefix_read(entry->prefix, &figures, NULL) != MBR_OK)
+        figures = (mbr_kv_prefix_figures){.sharer_count = 1};
+    *is_worth = figures.exclusive_bytes != 0 || figures.sharer_count == 0;
+    return figures.exclusive_bytes;
 }
 
 /* The least recently used entry that nobody uses, counted as used, behind `after` (NULL: the
@@ -214,42 +218,79 @@ static mbr_registry_entry *use_next_locked(mbr_registry *registry, mbr_registry_
     return entry;
 }
 
+/* Walks the entries that nobody uses, each at most once or so: who is found meanwhile moves to the
+ * end. */
+typedef struct mbr_registry_walk {
+    mbr_registry_entry *entry; /* in use; NULL: the end */
+    uint64_t left_count;
+} mbr_registry_walk;
+
+static void walk_on(mbr_registry *registry, mbr_registry_walk *walk)
+{
+    mbr_registry_entry *before = walk->entry;
+    mbr_lock_take(&registry->lock);
+    if (before == NULL)
+        walk->left_count = registry->entry_count;
+    bool ends = walk->left_count == 0;
+    walk->left_count -= !ends;
+    walk->entry = ends ? NULL : use_next_locked(registry, before);
+    mbr_lock_drop(&registry->lock);
+    mbr_registry_release(registry, before);
+}
+
 uint64_t mbr_registry_could_give(mbr_registry *registry, uint64_t wanted_bytes)
 {
     uint64_t bytes = 0;
-    mbr_lock_take(&registry->lock);
-    mbr_registry_entry *entry = use_next_locked(registry, NULL);
-    mbr_lock_drop(&registry->lock);
-    while (entry != NULL) {
-        bytes += exclusive_bytes(entry);
-        mbr_registry_entry *asked = entry;
-        mbr_lock_take(&registry->lock);
-        entry = bytes >= wanted_bytes ? NULL : use_next_locked(registry, asked);
-        mbr_lock_drop(&registry->lock);
-        mbr_registry_release(registry, asked);
+    bool is_worth;
+    mbr_registry_walk walk = {NULL, 0};
+    walk_on(registry, &walk);
+    while (walk.entry != NULL && bytes < wanted_bytes) {
+        bytes += exclusive_bytes(walk.entry, &is_worth);
+        walk_on(registry, &walk);
     }
+    mbr_registry_release(registry, walk.entry);
     return bytes < wanted_bytes ? bytes : wanted_bytes;
+}
+
+/* Takes the walk's entry out unless another thread found it meanwhile, and goes on. */
+static void end_walked(mbr_registry *registry, mbr_registry_walk *walk)
+{
+    mbr_registry_entry *entry = walk->entry, *gone = NULL;
+    mbr_registry_walk next = {NULL, walk->left_count};
+    mbr_lock_take(&registry->lock);
+    if (entry->user_count == 1 && next.left_count != 0) {
+        next.left_count--;
+        next.entry = use_next_locked(registry, entry);
+    }
+    if (entry->user_count == 1) {
+        entry->user_count = 0;
+        registry->used_count--;
+        registry->given_count++;
+        take_out_locked(registry, entry, &gone);
+    }
+    mbr_lock_drop(&registry->lock);
+    if (gone == NULL)
+        mbr_registry_release(registry, entry);
+    end_entries(registry, gone);
+    *walk = next;
 }
 
 uint64_t mbr_registry_give(mbr_registry *registry, uint64_t wanted_bytes)
 {
     uint64_t bytes = 0;
-    while (bytes < wanted_bytes) {
-        mbr_registry_entry *gone = NULL;
-        mbr_lock_take(&registry->lock);
-        mbr_registry_entry *entry = use_next_locked(registry, NULL);
-        if (entry != NULL) {
-            entry->user_count--;
-            registry->used_count--;
-            take_out_locked(registry, entry, &gone);
-            registry->given_count++;
+    mbr_registry_walk walk = {NULL, 0};
+    walk_on(registry, &walk);
+    while (walk.entry != NULL && bytes < wanted_bytes) {
+        bool is_worth;
+        uint64_t freed = exclusive_bytes(walk.entry, &is_worth);
+        if (is_worth) {
+            bytes += freed;
+            end_walked(registry, &walk);
+        } else {
+            walk_on(registry, &walk);
         }
-        mbr_lock_drop(&registry->lock);
-        if (gone == NULL)
-            break;
-        bytes += exclusive_bytes(gone);
-        end_entries(registry, gone);
     }
+    mbr_registry_release(registry, walk.entry);
     return bytes;
 }
 

@@ -6,7 +6,6 @@
 #include "membrane/budget.h"
 #include "membrane/capture.h"
 #include "membrane/cpu.h"
-#include "membrane/cuda.h"
 #include "membrane/ep.h"
 #include "membrane/handle.h"
 #include "membrane/kv.h"

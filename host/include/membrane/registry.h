@@ -30,7 +30,7 @@ typedef struct mbr_registry_request {
     uint32_t struct_size;
     uint32_t block_tokens; /* prompts are found by whole blocks; 0: 512; at most 65536 */
     /* Of a block and of the hash of all before it; NULL: XXH3. A worse one costs time, never
-     * contents. */
+     * contents. Called under the registry's lock: it calls no registry. */
     mbr_registry_hash hash;
     void *hash_context;
 } mbr_registry_request;
@@ -63,8 +63,8 @@ MBR_API mbr_status mbr_registry_put(mbr_registry *registry, uint64_t salt, const
     uint64_t token_count, mbr_kv_prefix *prefix, mbr_error *error);
 
 /* For a holder that is asked for bytes: what would become free if every entry that nobody uses were
- * given up, at most `wanted_bytes`; and giving it, the least recently used entries first. Returns
- * the bytes. */
+ * given up, at most `wanted_bytes`; and giving it, the least recently used entries first, none of
+ * which live sequences keep every byte. Returns the bytes. */
 MBR_API uint64_t mbr_registry_could_give(mbr_registry *registry, uint64_t wanted_bytes);
 MBR_API uint64_t mbr_registry_give(mbr_registry *registry, uint64_t wanted_bytes);
 

@@ -1,5 +1,5 @@
 // Random operations on a context against an independent tiny model: a list of entries with the work
-// they wait for. MBR_TEST_SEED picks the seed; it is printed with every failure.
+// they wait for. MEMBRANE_SEED picks the seed; it is printed with every failure.
 //
 // The model knows nothing of epochs, marks or passes. It predicts every status and figure exactly,
 // and of settling it says: never before the work (the entry checks it), never twice, and always
@@ -21,7 +21,7 @@ constexpr uint64_t kQueueBytes = 1000000;
 
 uint64_t seed()
 {
-    const char *text = getenv("MBR_TEST_SEED");
+    const char *text = getenv("MEMBRANE_SEED");
     return text != nullptr ? strtoull(text, nullptr, 0) : UINT64_C(20260117);
 }
 
@@ -379,7 +379,7 @@ class Model
 
 TEST(ContextProperty, RandomOperations_AgreeWithTheModel)
 {
-    SCOPED_TRACE("MBR_TEST_SEED=" + std::to_string(seed()));
+    SCOPED_TRACE("MEMBRANE_SEED=" + std::to_string(seed()));
     printf("seed %llu\n", static_cast<unsigned long long>(seed()));
     std::mt19937_64 random(seed());
     uint64_t operations = 0, contexts = 0, settled = 0, taken = 0;

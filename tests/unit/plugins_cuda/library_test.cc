@@ -104,7 +104,7 @@ TEST(Library, SeveralDevices_EachHasItsMechanisms)
         ASSERT_EQ(driver().device_pci(pci, sizeof(pci), (int)it.device_index), MBR_CUDA_SUCCESS);
         EXPECT_EQ(memcmp(it.uuid, uuid.bytes, 16), 0);
         EXPECT_STREQ(it.pci, pci);
-        EXPECT_NE(memcmp(it.uuid, first.uuid, 16), i % 3 == 0 ? 0 : 1) << "each device has its own";
+        EXPECT_EQ(memcmp(it.uuid, first.uuid, 16) != 0, i % 3 == 0) << "each device has its own";
         first = it;
     }
     EXPECT_EQ(describe(fresh, 9, &it, &error), MBR_OUT_OF_RANGE);

@@ -7,6 +7,7 @@ extern "C" {
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -130,6 +131,7 @@ class Auto : public ::testing::Test
         replay_store *store = replay_store_create(&options);
         ASSERT_NE(store, nullptr);
         Opinion opinion;
+        std::vector<std::vector<uint32_t>> prompts; // number i + 1 is prompts[i]
         uint64_t shared = 0;
         for (uint64_t i = 0; i < trace->request_count; i++) {
             const mbr_trace_request *request = &trace->requests[i];
@@ -137,11 +139,22 @@ class Auto : public ::testing::Test
             uint64_t tokens;
             replay_entry *entry = replay_store_acquire(store, request, &prefix, &tokens);
             ASSERT_EQ(tokens, opinion.longest(changes.seen)) << "request " << i;
+            if (tokens != 0) { // whose prefix it is: one that begins like this
+                const auto &held = prompts.at(reinterpret_cast<uintptr_t>(prefix) - 1);
+                ASSERT_TRUE(std::equal(changes.seen.begin(),
+                    changes.seen.begin() + static_cast<long>(tokens), held.begin()))
+                    << "request " << i;
+            }
             replay_store_release(store, entry);
             shared += tokens;
             auto blocks = static_cast<uint32_t>(changes.seen.size() / kBlock);
             std::vector<uint32_t> prompt = changes.seen;
-            if (blocks == 0 || replay_store_covers(store, request, blocks))
+            prompts.push_back(prompt);
+            if (blocks == 0)
+                continue;
+            bool covered = replay_store_covers(store, request, blocks);
+            ASSERT_EQ(covered, opinion.longest(prompt) == blocks * kBlock) << "request " << i;
+            if (covered)
                 continue;
             ASSERT_TRUE(
                 replay_store_put(store, request, blocks, reinterpret_cast<mbr_kv_prefix *>(i + 1)));

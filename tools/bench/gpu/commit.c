@@ -1,4 +1,4 @@
-/* P1 to P4 and P14: 1 GiB committed and given back. The driver's cost is per handle, so what counts
+/* P1 to P4: 1 GiB committed. The driver's cost is per handle, so what counts
  * is how many handles stand behind a GiB, and how many of them are still there from before.
  *
  *   cold    handles are created, mapped, and given access

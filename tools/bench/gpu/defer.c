@@ -4,6 +4,8 @@
 
 #include "tools/bench/gpu/kernels.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -156,8 +158,9 @@ static bool measure_free(mbr_bench *bench, defer_state *state, mbr_bench_row *ro
     return true;
 }
 
-/* ---- P11: from the kernel's end to the first allocation. For the host the memory must be free;
- * for another stream it is given before, behind a wait on the device: then the time is 0. */
+/* ---- P11: from the kernel's end, which another thread sees, to the first allocation. For the host
+ * the memory must be free; for another stream it may be given before, behind a wait on the device:
+ * then the time is 0. */
 
 /* More than half of the budget that is free, in one block: another such block waits for it. */
 static bool fill_budget(defer_state *state, mbr_allocation_handle *block, uint64_t *bytes)
@@ -178,29 +181,61 @@ static bool fill_budget(defer_state *state, mbr_allocation_handle *block, uint64
     return status == MBR_OK;
 }
 
-/* Spins until the block that waits for the device can be had. The clock begins when the host sees
- * the word that is written behind the kernel. */
-static bool spin_for(defer_state *state, uint64_t bytes, double *ns)
+/* ---- Who sees the kernel's end: a thread that does nothing else */
+typedef struct watch {
+    pthread_t thread;
+    volatile uint32_t *seen;
+    _Atomic bool is_watching;
+    double seen_ns;
+} watch;
+
+static void *watch_word(void *context)
+{
+    watch *self = context;
+    double begin = mbr_bench_wall_ns(), now;
+    atomic_store(&self->is_watching, true);
+    do
+        now = mbr_bench_wall_ns();
+    while (*self->seen == 0 && now - begin < PATIENCE_NS);
+    self->seen_ns = now;
+    return NULL;
+}
+
+static bool watch_begin(defer_state *state, watch *self)
+{
+    *self = (watch){.seen = state->kernels.seen};
+    if (pthread_create(&self->thread, NULL, watch_word, self) != 0)
+        return false;
+    while (!atomic_load(&self->is_watching))
+        continue;
+    return true;
+}
+
+/* How long after the kernel's end `done_ns` was; 0: before it. */
+static double watch_end(watch *self, double done_ns)
+{
+    pthread_join(self->thread, NULL);
+    return done_ns > self->seen_ns ? done_ns - self->seen_ns : 0;
+}
+
+/* Spins until the block that waits for the device can be had. */
+static bool spin_for(defer_state *state, uint64_t bytes, double *done_ns)
 {
     mbr_bench_world *world = &state->device.world;
     mbr_error error = {MBR_SIZED(mbr_error)};
     mbr_alloc_request request = {MBR_SIZED(mbr_alloc_request), .binding = world->binding,
         .holder = world->holder, .stream = state->asking, .bytes = bytes};
     mbr_alloc_result result = {MBR_SIZED(mbr_alloc_result)};
-    double begin = mbr_bench_wall_ns(), end_seen = 0;
-    for (;;) {
-        if (end_seen == 0 && *state->kernels.seen != 0)
-            end_seen = mbr_bench_wall_ns();
-        mbr_status status = mbr_alloc(world->manager, &request, &result, &error);
-        if (status == MBR_OK)
-            break;
-        if (status != MBR_OVER_BUDGET || mbr_bench_wall_ns() - begin > PATIENCE_NS) {
-            world->error = error;
-            return false;
-        }
+    double begin = mbr_bench_wall_ns();
+    mbr_status status;
+    do
+        status = mbr_alloc(world->manager, &request, &result, &error);
+    while (status == MBR_OVER_BUDGET && mbr_bench_wall_ns() - begin < PATIENCE_NS);
+    *done_ns = mbr_bench_wall_ns();
+    if (status != MBR_OK) {
+        world->error = error;
+        return false;
     }
-    double now = mbr_bench_wall_ns();
-    *ns = end_seen == 0 ? 0 : now - end_seen;
     mbr_free_request back = {
         MBR_SIZED(mbr_free_request), .flags = MBR_FREE_NOW, .allocation = result.allocation};
     return mbr_free(world->manager, &back, &world->error) == MBR_OK;
@@ -212,16 +247,19 @@ static bool reuse_once(defer_state *state, double *median_ns, double *p99_ns)
     mbr_hand *hand = &state->device.hand;
     mbr_allocation_handle block;
     uint64_t bytes;
+    watch watched;
+    double done_ns = 0;
     *state->kernels.seen = 0;
     if (!fill_budget(state, &block, &bytes) ||
         !mbr_kernels_hold(hand, &state->kernels, state->device.stream) ||
-        !mbr_kernels_tell(hand, &state->kernels, state->device.stream, 1))
+        !mbr_kernels_tell(hand, &state->kernels, state->device.stream, 1) ||
+        !watch_begin(state, &watched))
         return false;
     mbr_free_request request = {MBR_SIZED(mbr_free_request), .allocation = block};
     bool done = mbr_free(world->manager, &request, &world->error) == MBR_OK;
     mbr_kernels_let_go(&state->kernels);
-    done = done && spin_for(state, bytes, median_ns);
-    *p99_ns = *median_ns;
+    done = done && spin_for(state, bytes, &done_ns);
+    *median_ns = *p99_ns = watch_end(&watched, done_ns);
     return done;
 }
 
@@ -230,22 +268,22 @@ static bool query_once(defer_state *state, double *median_ns, double *p99_ns)
 {
     mbr_hand *hand = &state->device.hand;
     mbr_cuda_event event;
+    watch watched;
     *state->kernels.seen = 0;
     if (!mbr_hand_did(hand, hand->call.event_create(&event, MBR_CUDA_EVENT_DISABLE_TIMING),
             "cuEventCreate") ||
         !mbr_kernels_hold(hand, &state->kernels, state->device.stream) ||
         !mbr_kernels_tell(hand, &state->kernels, state->device.stream, 1) ||
-        !mbr_hand_did(hand, hand->call.event_record(event, state->device.stream), "cuEventRecord"))
+        !mbr_hand_did(
+            hand, hand->call.event_record(event, state->device.stream), "cuEventRecord") ||
+        !watch_begin(state, &watched))
         return false;
     mbr_kernels_let_go(&state->kernels);
-    double end_seen = 0;
     mbr_cuda_result result;
-    do {
-        if (end_seen == 0 && *state->kernels.seen != 0)
-            end_seen = mbr_bench_wall_ns();
+    do
         result = hand->call.event_query(event);
-    } while (result == MBR_CUDA_NOT_READY);
-    *median_ns = *p99_ns = end_seen == 0 ? 0 : mbr_bench_wall_ns() - end_seen;
+    while (result == MBR_CUDA_NOT_READY);
+    *median_ns = *p99_ns = watch_end(&watched, mbr_bench_wall_ns());
     return mbr_hand_did(hand, result, "cuEventQuery") &&
         mbr_hand_did(hand, hand->call.event_destroy(event), "cuEventDestroy");
 }

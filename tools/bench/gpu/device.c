@@ -2,11 +2,14 @@
 #include "tools/bench/gpu/device.h"
 
 #define QUICK_DIVISOR 64
+#define QUICK_MIN_BYTES (UINT64_C(2) << 20) /* a granule */
 #define LIMIT_SHARE 4 /* of the device's free bytes, three quarters are the budget */
 
 uint64_t mbr_bench_device_bytes(const mbr_bench *bench, uint64_t bytes)
 {
-    return bench->options->quick ? bytes / QUICK_DIVISOR : bytes;
+    if (!bench->options->quick)
+        return bytes;
+    return bytes / QUICK_DIVISOR > QUICK_MIN_BYTES ? bytes / QUICK_DIVISOR : QUICK_MIN_BYTES;
 }
 
 static bool open_world(mbr_bench *bench, uint64_t keep_bytes, mbr_bench_device *device)
@@ -41,11 +44,14 @@ bool mbr_bench_device_open(mbr_bench *bench, uint64_t keep_bytes, mbr_bench_devi
     *device = (mbr_bench_device){0};
     if (!mbr_hand_open(bench, &device->hand))
         return false;
-    if (!open_world(bench, keep_bytes, device)) {
+    bool done = open_world(bench, keep_bytes, device);
+    if (!done)
         mbr_hand_close(&device->hand);
-        return false;
-    }
-    return attach(bench, device) || mbr_bench_device_close(bench, device, false);
+    else if (!attach(bench, device))
+        done = mbr_bench_device_close(bench, device, false);
+    if (!done)
+        *device = (mbr_bench_device){0};
+    return done;
 }
 
 bool mbr_bench_device_close(mbr_bench *bench, mbr_bench_device *device, bool done)

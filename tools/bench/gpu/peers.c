@@ -91,6 +91,20 @@ static bool protect_one_by_one(void *context, uint32_t thread, uint64_t count)
     return protect(context, &both[0], 1) && protect(context, &both[1], 1);
 }
 
+static bool has_two(mbr_bench *bench)
+{
+    mbr_hand hand;
+    int count = 0;
+    if (!mbr_hand_open(bench, &hand))
+        return false;
+    bool done = mbr_hand_did(&hand, hand.call.device_count(&count), "cuDeviceGetCount") ||
+        mbr_bench_fail_hand(bench, &hand);
+    mbr_hand_close(&hand);
+    if (done && count < 2)
+        done = mbr_bench_leave_out(bench, "it wants two GPUs, and here is %d", count);
+    return done;
+}
+
 static bool run(mbr_bench *bench, mbr_bench_row *rows)
 {
     mbr_module *module;
@@ -106,6 +120,11 @@ static bool run(mbr_bench *bench, mbr_bench_row *rows)
     if (status != MBR_OK) {
         mbr_module_close(module);
         return mbr_bench_fail_status(bench, "opening the mechanism", status, &error);
+    }
+    if (!has_two(bench)) {
+        mbr_mechanism_close(&mechanism, NULL);
+        mbr_module_close(module);
+        return false;
     }
     uint64_t last_id = 0, extent_bytes = mbr_bench_device_bytes(bench, EXTENT_BYTES);
     peers_state state = {.mechanism = &mechanism,
