@@ -104,7 +104,7 @@ static _Atomic uint64_t now_ns;
 static uint64_t clock_now(void *context)
 {
     (void)context;
-    return now_ns += CLOCK_STEP_NS;
+    return atomic_fetch_add(&now_ns, CLOCK_STEP_NS) + CLOCK_STEP_NS;
 }
 
 void fault_clock_advance(uint64_t ns)
