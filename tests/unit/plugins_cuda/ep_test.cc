@@ -1,4 +1,5 @@
 // membrane/cuda.h: a device as an EP with a stream that the client made with the driver itself.
+#include "membrane/cuda.h"
 #include "membrane/membrane.h"
 #include "tests/unit/plugins_cuda/world.h"
 

@@ -3,8 +3,6 @@
 
 #include "tools/build/embed.h"
 
-#include <stdatomic.h>
-
 #define GRID_COUNT 1056 /* blocks: 8 for each of 132 processors, which fills the largest here */
 #define BLOCK_THREADS 256
 #define PIECE_BYTES 16
@@ -77,15 +75,14 @@ static uint64_t address_of(volatile uint32_t *word)
 
 bool mbr_kernels_hold(mbr_hand *hand, mbr_kernels *kernels, mbr_cuda_stream stream)
 {
-    *kernels->flag = 0;
+    __atomic_store_n(kernels->flag, 0, __ATOMIC_SEQ_CST);
     uint64_t flag = address_of(kernels->flag);
     return launch(hand, kernels->spin, 1, 1, stream, (void *[]){&flag});
 }
 
 void mbr_kernels_let_go(mbr_kernels *kernels)
 {
-    *kernels->flag = 1;
-    atomic_thread_fence(memory_order_seq_cst);
+    __atomic_store_n(kernels->flag, 1, __ATOMIC_SEQ_CST);
 }
 
 bool mbr_kernels_tell(mbr_hand *hand, mbr_kernels *kernels, mbr_cuda_stream stream, uint32_t value)
