@@ -229,7 +229,9 @@ mbr_status mbr_port_close(mbr_port *port, mbr_error *error)
     mbr_error own = {MBR_SIZED(mbr_error)};
     mbr_status status = mbr_mechanism_close(&port->mechanism, &own);
     bool gone = live == 0 && read_count(&port->forgotten_count) != 0;
-    if ((gone || leaks) && (status == MBR_IN_USE || MBR_STATUS_CLASS(status) == MBR_CLASS_LOST))
+    bool refused = port->mechanism.instance != NULL &&
+        (status == MBR_IN_USE || MBR_STATUS_CLASS(status) == MBR_CLASS_LOST);
+    if (refused && (gone || leaks))
         mbr_mechanism_abandon(&port->mechanism);
     if (status != MBR_OK && port->mechanism.instance != NULL) {
         mbr_error_copy(error, &own);

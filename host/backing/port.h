@@ -37,10 +37,11 @@ typedef struct mbr_answer {
  * with the other ports whose users meet, and outlives the port. */
 mbr_status mbr_port_create(const mbr_mechanism *mechanism, mbr_addresses *addresses,
     const mbr_heap *heap, mbr_port **port, mbr_error *error);
-/* MBR_IN_USE with both tallies while anything lives. An instance that still holds what a lost
- * device took along, and so can never be closed, is given up: its code stays mapped. */
 /* What a backing could not give back is nobody's any more: it does not keep the mechanism open. */
 void mbr_port_note_leak(mbr_port *port);
+/* MBR_IN_USE with both tallies while anything lives. An instance that still holds what a lost
+ * device took along or a backing has leaked, and so can never be closed, is given up, as is one
+ * whose close has left it in a state that nobody knows: its code stays mapped. */
 mbr_status mbr_port_close(mbr_port *port, mbr_error *error);
 const mbr_mechanism *mbr_port_mechanism(const mbr_port *port);
 

@@ -8,10 +8,11 @@
 
 /* Changed by tests between calls only. */
 struct mortal_device {
-    bool lost;            /* every memory slot answers MBR_DEVICE_LOST */
-    bool clings;          /* once lost, still reports its objects, and so cannot be closed */
-    uint64_t late_calls;  /* of memory slots, since the loss */
-    const void *clinging; /* the instance */
+    bool lost;             /* every memory slot answers MBR_DEVICE_LOST */
+    bool clings;           /* once lost, still reports its objects, and so cannot be closed */
+    bool close_is_unknown; /* closes, and answers that nobody knows what it did */
+    uint64_t late_calls;   /* of memory slots, since the loss */
+    const void *clinging;  /* the instance */
 };
 
 #endif

@@ -130,7 +130,11 @@ static mbr_status close_mortal(mbr_instance *instance, const mbr_close_request *
                     end_object(instance, &objects[i]);
         object_count = 0;
     }
-    return mbr_host_plugin.close(instance, request, outcome, error);
+    mbr_status status = mbr_host_plugin.close(instance, request, outcome, error);
+    if (status != MBR_OK || !device->close_is_unknown)
+        return status;
+    outcome->state = MBR_STATE_QUARANTINED;
+    return mbr_fail(error, MBR_DEVICE_LOST, "the device was lost on the way");
 }
 
 static mbr_status report(mbr_instance *instance, const mbr_report_request *request,

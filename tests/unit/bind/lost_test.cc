@@ -217,6 +217,18 @@ TEST(Lost, InstanceThatCannotBeClosed_IsGivenUp)
     EXPECT_EQ(MBR_IN_USE, world.destroy_ep());
 }
 
+// The loader has given it up already when the host sees that it cannot be closed.
+TEST(Lost, InstanceWhoseCloseLeavesItUnknown_IsGivenUpOnce)
+{
+    LostWorld world;
+    world.fill();
+    ASSERT_EQ(MBR_OK, mbr_ep_drain(world.manager, world.ep, kNever, &world.error));
+    world.device.close_is_unknown = true;
+    world.lose();
+    world.let_go_of_the_rest(true);
+    EXPECT_EQ(MBR_IN_USE, world.destroy_ep());
+} /* the world's end closes the mechanism, the plugin and the manager */
+
 TEST(Lost, MemoryThatOutlivesItsContext_IsGivenBackWithoutAConfirmation)
 {
     LostWorld world("plugins/host/libmembrane-host.so");
