@@ -167,6 +167,9 @@ mbr_status mbr_holder_create(mbr_authority *authority, const mbr_holder_options 
 /* MBR_IN_USE with figures while anything is granted, charged or mapped, or a ticket of it exists.
  * Waits until no callback of the holder runs; MBR_BUSY from inside one. */
 mbr_status mbr_holder_destroy(mbr_holder *holder, mbr_error *error);
+/* From now on it is not asked any more, and no callback of it runs; not from inside one. For one
+ * that stays because of what it pays for, when those who would answer go. */
+void mbr_holder_stop_asking(mbr_holder *holder);
 /* Whether a destroy would be accepted now; its refusal. */
 mbr_status mbr_holder_check_idle(const mbr_holder *holder, mbr_error *error);
 uint64_t mbr_holder_id(const mbr_holder *holder);

@@ -115,6 +115,17 @@ static void await_asked_locked(mbr_governor *governor, const mbr_holder *holder)
         mbr_condition_wait(&governor->asked, &governor->lock, UINT64_MAX);
 }
 
+void mbr_holder_stop_asking(mbr_holder *holder)
+{
+    mbr_authority *authority = holder->authority;
+    mbr_governor *governor = authority->governor;
+    mbr_lock_take(&governor->lock);
+    await_asked_locked(governor, holder);
+    authority->pressed_count -= holder->pressed.ask != NULL;
+    holder->pressed = (mbr_pressure_callbacks){0};
+    mbr_lock_drop(&governor->lock);
+}
+
 mbr_status mbr_holder_destroy(mbr_holder *holder, mbr_error *error)
 {
     if (holder == NULL)

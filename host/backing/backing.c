@@ -57,14 +57,18 @@ bool mbr_backing_give_beside(mbr_backing *backing, uint64_t bytes, const void *e
     return given + shed != 0;
 }
 
-static uint64_t could_give(void *context, const mbr_pressure *pressure)
+static uint64_t cached_bytes(mbr_backing *backing)
 {
-    (void)pressure;
-    mbr_backing *backing = context;
     mbr_lock_take(&backing->lock);
     uint64_t bytes = mbr_backing_cached_bytes_locked(backing);
     mbr_lock_drop(&backing->lock);
-    return bytes + mbr_backing_idle_bytes(backing);
+    return bytes;
+}
+
+static uint64_t could_give(void *context, const mbr_pressure *pressure)
+{
+    (void)pressure;
+    return cached_bytes(context) + mbr_backing_idle_bytes(context);
 }
 
 static void give(void *context, const mbr_pressure *pressure, uint64_t bytes)
@@ -141,9 +145,14 @@ bool mbr_backing_discard_cached(mbr_backing *backing)
     return discarded;
 }
 
+/* An eviction ends at a place that gets stuck, which is not cached any more: the others go on. */
 void mbr_backing_empty_cache(mbr_backing *backing)
 {
-    mbr_backing_evict(backing, UINT64_MAX);
+    uint64_t before = UINT64_MAX, left = cached_bytes(backing);
+    for (; left != 0 && left < before; left = cached_bytes(backing)) {
+        before = left;
+        mbr_backing_evict(backing, UINT64_MAX);
+    }
     mbr_backing_discard_cached(backing);
 }
 
@@ -169,12 +178,15 @@ mbr_status mbr_backing_destroy(mbr_backing *backing, mbr_error *error)
     mbr_extent_retry_withheld(backing); /* what the emptying could not destroy */
     uint64_t withheld =
         backing->extent_count + backing->quarantined_count + (backing->retained_spans != NULL);
-    if (withheld == 0)
+    if (withheld == 0) {
         status = mbr_holder_destroy(backing->cache, error);
-    else /* leaked on purpose: a certain leak is better than an uncertain corruption (rule 33) */
+    } else { /* leaked on purpose: a certain leak is better than an uncertain corruption (rule 33)
+              */
+        mbr_holder_stop_asking(backing->cache); /* its port and its users may end from now on */
         status = mbr_fail(error, MBR_RESIDUAL,
             "%llu extents or ranges cannot be given back safely and are leaked, still charged",
             (unsigned long long)withheld);
+    }
     if (status == MBR_OK) {
         free_list(backing, backing->spare);
         mbr_lock_finish(&backing->lock);

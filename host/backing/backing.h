@@ -54,7 +54,8 @@ typedef struct mbr_backing_options {
 mbr_status mbr_backing_create(
     const mbr_backing_options *options, mbr_backing **backing, mbr_error *error);
 /* Gives every cache back. MBR_IN_USE with counts while a range, prefix or span is out; MBR_RESIDUAL
- * with counts if something cannot be given back: it is then leaked on purpose. */
+ * with counts if something cannot be given back: it is then leaked on purpose, and its cache stays
+ * charged but is never asked for bytes again. */
 mbr_status mbr_backing_destroy(mbr_backing *backing, mbr_error *error);
 
 mbr_holder *mbr_backing_cache(mbr_backing *backing);

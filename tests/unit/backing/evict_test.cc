@@ -157,5 +157,33 @@ TEST(Evict, CachedRangeWithAnExtentThatStays_IsRetained)
     EXPECT_TRUE(world.agree());
 }
 
+// What is leaked is as little as can be, and nobody calls the backing any more: its mechanism may
+// be closed.
+TEST(Evict, EndWithAPlaceThatIsStuck_GivesTheOthersBackAndIsNotAskedAgain)
+{
+    World world;
+    world.leaks = true;
+    end_two(world);
+    uint64_t asked = 0;
+    mbr_idle_keeper keeper = {};
+    keeper.idle_bytes = [](void *context) -> uint64_t {
+        ++*static_cast<uint64_t *>(context);
+        return kGranule;
+    };
+    keeper.shed = [](void *, uint64_t) -> uint64_t { return 0; };
+    keeper.context = &asked;
+    mbr_backing_add_keeper(world.backing, &keeper);
+    mbr_authority_press_caches(world.authority, nullptr, 64 * kGranule); // more than there is
+    ASSERT_EQ(1u, asked);
+    world.fake.faults = {{Slot::kUnmap, 1, FaultKind::kQuarantine, MBR_SYSTEM}};
+    EXPECT_EQ(MBR_RESIDUAL, mbr_backing_destroy(world.backing, nullptr));
+    EXPECT_EQ(kGranule, world.books().charged_bytes);
+    EXPECT_EQ(1u, world.fake.extents());
+    EXPECT_EQ(0u, mbr_authority_press_caches(world.authority, nullptr, kGranule));
+    EXPECT_EQ(1u, asked);
+    mbr_backing_remove_keeper(world.backing, &keeper);
+    EXPECT_TRUE(world.agree());
+}
+
 } // namespace
 } // namespace membrane
