@@ -175,7 +175,9 @@ mbr_status mbr_ep_capture_end(
     return MBR_OK;
 }
 
-mbr_status mbr_ep_graph_retire(mbr_manager *manager, mbr_graph_handle graph,
+/* In a walk, as all that is done to a graph by its handle: the end of a lost EP, which lets go of
+ * its graphs, awaits it. */
+static mbr_status retire(mbr_manager *manager, mbr_graph_handle graph,
     const mbr_stream_handle *streams, uint32_t stream_count, mbr_error *error)
 {
     mbr_status status;
@@ -195,18 +197,29 @@ mbr_status mbr_ep_graph_retire(mbr_manager *manager, mbr_graph_handle graph,
     return status;
 }
 
+mbr_status mbr_ep_graph_retire(mbr_manager *manager, mbr_graph_handle graph,
+    const mbr_stream_handle *streams, uint32_t stream_count, mbr_error *error)
+{
+    mbr_walk walk = mbr_begin_walk(manager);
+    mbr_status status = retire(manager, graph, streams, stream_count, error);
+    mbr_end_walk(manager, walk);
+    return status;
+}
+
 mbr_status mbr_ep_graph_read(
     mbr_manager *manager, mbr_graph_handle graph, mbr_graph_figures *figures, mbr_error *error)
 {
     mbr_status status;
     mbr_growable_give(figures, NULL, 0);
+    mbr_walk walk = mbr_begin_walk(manager);
     mbr_graph_record *record = use(manager, graph, &status, error);
-    if (record == NULL)
-        return status;
-    mbr_graph_figures whole = {.ep = {record->ep->handle}};
-    mbr_context_read_graph(
-        record->ep->context, &record->graph, &whole.held_count, &whole.held_bytes);
-    mbr_growable_give(figures, &whole, sizeof(whole));
-    done_with(record);
-    return MBR_OK;
+    if (record != NULL) {
+        mbr_graph_figures whole = {.ep = {record->ep->handle}};
+        mbr_context_read_graph(
+            record->ep->context, &record->graph, &whole.held_count, &whole.held_bytes);
+        mbr_growable_give(figures, &whole, sizeof(whole));
+        done_with(record);
+    }
+    mbr_end_walk(manager, walk);
+    return status;
 }

@@ -419,10 +419,13 @@ void mbr_context_lose_graphs_locked(mbr_context *context)
     }
 }
 
+/* One that is being retired is its retirement's, which has not noticed the loss yet. */
 static mbr_graph *take_lost(mbr_context *context)
 {
     mbr_lock_take(&context->lock);
     mbr_graph *graph = context->graphs;
+    while (graph != NULL && graph->state == MBR_GRAPH_RETIRING)
+        graph = graph->next;
     if (graph != NULL) {
         DL_DELETE(context->graphs, graph);
         move_locked(graph, MBR_GRAPH_GONE);
@@ -431,7 +434,6 @@ static mbr_graph *take_lost(mbr_context *context)
     return graph;
 }
 
-/* Every entry is settled: no retirement refers to a graph any more. */
 void mbr_context_forget_graphs(mbr_context *context)
 {
     MBR_CHECK(mbr_context_is_lost(context));

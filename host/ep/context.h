@@ -172,7 +172,8 @@ mbr_status mbr_context_end_capture(
  * mbr_context_end_capture gave. */
 mbr_status mbr_context_retire_graph(mbr_context *context, mbr_graph *graph,
     const uint64_t *stream_ids, uint32_t stream_count, mbr_error *error);
-/* Of a lost context: every graph is gone. */
+/* Of a lost context: every graph is let go, but for one whose retirement is inside at this moment,
+ * which lets go of it. */
 void mbr_context_forget_graphs(mbr_context *context);
 void mbr_context_read_graph(
     mbr_context *context, const mbr_graph *graph, uint64_t *held_count, uint64_t *held_bytes);

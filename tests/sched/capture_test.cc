@@ -177,4 +177,48 @@ TEST(Sched_Capture, LostMeanwhile_GoesOnceAndBarsNobody)
     ExpectHolds(ExploreRandom(Make<LossAgainstCapture>()));
 }
 
+// The device is lost and its graphs are let go while one of them is being retired.
+class LossAgainstRetirement : public CaptureScenario
+{
+  public:
+    explicit LossAgainstRetirement(Draw &draw) : CaptureScenario(draw)
+    {
+        Begin(0);
+        End(0);
+    }
+
+    std::vector<std::function<void()>> Bodies() override
+    {
+        return {[this] { RetireOrBeLate(); }, [this] { LoseAndForget(); }};
+    }
+
+    void Judge() override
+    {
+        SCHED_REQUIRE(graphs_[0].is_gone);
+        mbr_ep_figures figures = {};
+        figures.struct_size = sizeof(figures);
+        mbr_context_read(ep_.context, &figures);
+        ep_.accepted_count = figures.released_count + figures.lost_count;
+        SCHED_REQUIRE(ep_.accepted_count <= 1); // its end was queued, or the loss came before
+        CaptureScenario::Judge();
+    }
+
+  private:
+    void RetireOrBeLate()
+    {
+        mbr_status status = mbr_context_retire_graph(ep_.context, &graphs_[0], nullptr, 0, nullptr);
+        SCHED_REQUIRE(status == MBR_OK || status == MBR_STALE);
+    }
+    void LoseAndForget()
+    {
+        mbr_context_lose(ep_.context);
+        mbr_context_forget_graphs(ep_.context);
+    }
+};
+
+TEST(Sched_Capture, LossAgainstRetirement_TheGraphIsLetGoOnce)
+{
+    ExpectHolds(ExploreRandom(Make<LossAgainstRetirement>()));
+}
+
 } // namespace
