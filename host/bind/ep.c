@@ -348,7 +348,7 @@ mbr_status mbr_ep_copy(mbr_manager *manager, mbr_stream_handle stream, uint64_t 
 {
     mbr_status status;
     mbr_stream_record *record = mbr_find_stream(manager, stream.value, &status, error);
-    if (record == NULL || bytes == 0)
+    if (record == NULL)
         return status;
     return mbr_context_copy(
         record->ep->context, record->stream_id, to_address, from_address, bytes, error);

@@ -237,7 +237,8 @@ mbr_status mbr_context_synchronize(
 mbr_status mbr_context_create_stream(mbr_context *context, mbr_native *native, mbr_error *error);
 mbr_status mbr_context_destroy_stream(mbr_context *context, mbr_native native, mbr_error *error);
 
-/* Enqueued on a stream. MBR_UNSUPPORTED without a transfer table; MBR_UNKNOWN_OBJECT. */
+/* Enqueued on a stream. MBR_UNSUPPORTED without a transfer table; MBR_UNKNOWN_OBJECT; MBR_BUSY: the
+ * stream is being captured. A copy of 0 bytes asks for the last alone. */
 mbr_status mbr_context_fill(mbr_context *context, uint64_t stream_id, uint64_t address,
     uint8_t value, uint64_t bytes, mbr_error *error);
 mbr_status mbr_context_copy(mbr_context *context, uint64_t stream_id, uint64_t to_address,

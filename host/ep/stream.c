@@ -286,7 +286,7 @@ mbr_status mbr_context_destroy_stream(mbr_context *context, mbr_native native, m
     return end_transfer(context, mbr_slot_stream_destroy(context, native, error));
 }
 
-/* A fill in a capture would be done at each launch, and not now, when somebody relies on it. */
+/* In a capture it would be done at each launch, and not now, when somebody relies on it. */
 static mbr_status check_not_captured(mbr_context *context, uint64_t stream_id, mbr_error *error)
 {
     mbr_lock_take(&context->lock);
@@ -296,8 +296,8 @@ static mbr_status check_not_captured(mbr_context *context, uint64_t stream_id, m
     if (!captured)
         return MBR_OK;
     return mbr_fail_argument(error, MBR_BUSY, 1,
-        "EP %s: stream %" PRIu64 " is being captured, and a fill there would become part of the "
-        "graph; name another stream",
+        "EP %s: stream %" PRIu64 " is being captured, and a fill or copy there would become "
+        "part of the graph; name another stream, or end the capture first",
         context->name, stream_id);
 }
 
@@ -318,7 +318,10 @@ mbr_status mbr_context_copy(mbr_context *context, uint64_t stream_id, uint64_t t
     uint64_t from_address, uint64_t bytes, mbr_error *error)
 {
     mbr_native native;
-    mbr_status status = begin_transfer(context, &stream_id, &native, error);
+    mbr_status status = check_not_captured(context, stream_id, error);
+    if (status != MBR_OK || bytes == 0)
+        return status;
+    status = begin_transfer(context, &stream_id, &native, error);
     if (status != MBR_OK)
         return status;
     return end_transfer(

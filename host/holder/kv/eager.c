@@ -154,7 +154,10 @@ mbr_status mbr_sequence_regrow(
     mbr_sequence *sequence, uint64_t tokens, mbr_refusal *refusal, mbr_error *error)
 {
     const mbr_kv *kv = sequence->kv;
-    mbr_status status = mbr_sequence_free_owed(sequence, &sequence->stream, 1, error);
+    /* Before the new room is made, which a capture's graph would own. */
+    mbr_status status = mbr_ep_copy(kv->manager, sequence->stream, 0, 0, 0, error);
+    if (status == MBR_OK)
+        status = mbr_sequence_free_owed(sequence, &sequence->stream, 1, error);
     if (status != MBR_OK)
         return status;
     uint64_t doubled = mbr_min(2 * sequence->capacity_tokens, kv->max_tokens); /* below 2^63 */

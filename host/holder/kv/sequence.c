@@ -24,10 +24,12 @@ static uint32_t add_stream(mbr_stream_handle *all, uint32_t count, mbr_stream_ha
     return count + 1;
 }
 
-/* A detached stream has no work left: kv.h asks that of whoever detaches it. */
+/* A detached stream has no work left: kv.h asks that of whoever detaches it. One that is being
+ * captured is attached. */
 static bool is_attached(const mbr_kv *kv, mbr_stream_handle stream)
 {
-    return mbr_ep_copy(kv->manager, stream, 0, 0, 0, NULL) == MBR_OK;
+    mbr_status status = mbr_ep_copy(kv->manager, stream, 0, 0, 0, NULL);
+    return status == MBR_OK || status == MBR_BUSY;
 }
 
 uint32_t mbr_sequence_streams(mbr_sequence *sequence, const mbr_stream_handle *streams,

@@ -67,16 +67,19 @@ MBR_API mbr_status mbr_ep_destroy_stream(
     mbr_manager *manager, mbr_ep_handle ep, mbr_native native, mbr_error *error);
 
 /* Waits until all work submitted to the stream so far is done, or the deadline. Never elided.
- * MBR_BUSY: the stream is being captured. */
+ * MBR_BUSY: a stream of its device is being captured, this one or another. */
 MBR_API mbr_status mbr_ep_synchronize(
     mbr_manager *manager, mbr_stream_handle stream, uint64_t deadline_ns, mbr_error *error);
 
-/* Enqueues a fill of every byte with `value`, as mbr_ep_copy does a copy. */
+/* Enqueues a fill of every byte with `value`, as mbr_ep_copy does a copy, and is refused where that
+ * is. */
 MBR_API mbr_status mbr_ep_fill(mbr_manager *manager, mbr_stream_handle stream, uint64_t address,
     uint8_t value, uint64_t bytes, mbr_error *error);
 
 /* Enqueues a copy on the stream, by the EP's transfer table; the ranges do not overlap. 0 bytes
- * only check the stream. MBR_UNSUPPORTED where the EP has no transfer. */
+ * only check the stream. MBR_UNSUPPORTED where the EP has no transfer. MBR_BUSY: the stream is
+ * being captured, so that it would be done at each launch of the graph, and not now; a copy that is
+ * to be part of a graph is the driver's own. */
 MBR_API mbr_status mbr_ep_copy(mbr_manager *manager, mbr_stream_handle stream, uint64_t to_address,
     uint64_t from_address, uint64_t bytes, mbr_error *error);
 

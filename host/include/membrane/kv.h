@@ -116,7 +116,8 @@ MBR_API mbr_status mbr_sequence_create(
     mbr_kv *kv, const mbr_sequence_request *request, mbr_sequence **sequence, mbr_error *error);
 
 /* Tokens more. Within what is committed it is one comparison (H7). On failure the old length holds
- * and its bytes stay readable. MBR_OUT_OF_RANGE past max_tokens.
+ * and its bytes stay readable. MBR_OUT_OF_RANGE past max_tokens. MBR_BUSY in MBR_KV_EAGER_COPY,
+ * past the capacity: the sequence's stream is being captured, where nothing can be copied.
  *
  * A sliding group keeps the rows that the new tokens still look back at: whole extents that were
  * behind the window already before the call are given back, after the sequence's stream. Appending

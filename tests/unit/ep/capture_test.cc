@@ -100,7 +100,7 @@ TEST(Capture, OfAStream_ItIsNotSignalledNorDetached)
     EXPECT_EQ(MBR_OK, mbr_context_detach_stream(world.context, id, nullptr));
 }
 
-TEST(Capture, FillOnItsStream_IsRefusedAndElsewhereDone)
+TEST(Capture, FillAndCopyOnItsStream_AreRefusedAndElsewhereDone)
 {
     CaptureWorld world;
     uint64_t captured = world.attach(1), other = world.attach(2);
@@ -109,10 +109,17 @@ TEST(Capture, FillOnItsStream_IsRefusedAndElsewhereDone)
     mbr_error error = sized<mbr_error>();
     EXPECT_EQ(MBR_BUSY, mbr_context_fill(world.context, captured, 1, 0, 1, &error));
     EXPECT_NE(nullptr, strstr(error.text, "another stream")) << error.text;
-    EXPECT_EQ(0u, world.fake.count(kFill));
+    for (uint64_t bytes : {0, 1}) {
+        EXPECT_EQ(MBR_BUSY, mbr_context_copy(world.context, captured, 2, 1, bytes, &error));
+        EXPECT_EQ(MBR_OK, mbr_context_copy(world.context, other, 2, 1, bytes, nullptr));
+    }
+    EXPECT_NE(nullptr, strstr(error.text, "end the capture")) << error.text;
     EXPECT_EQ(MBR_OK, mbr_context_fill(world.context, other, 1, 0, 1, nullptr));
+    EXPECT_EQ(1u, world.fake.count(kFill));
+    EXPECT_EQ(1u, world.fake.count(kCopy));
     ASSERT_EQ(MBR_OK, world.end_capture(captured));
     EXPECT_EQ(MBR_OK, mbr_context_fill(world.context, captured, 1, 0, 1, nullptr));
+    EXPECT_EQ(MBR_OK, mbr_context_copy(world.context, captured, 2, 1, 1, nullptr));
     EXPECT_EQ(MBR_OK, world.retire(&graph, {}));
 }
 

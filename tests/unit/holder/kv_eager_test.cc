@@ -99,6 +99,27 @@ TEST(EagerKv, Copy_WhileTheStreamIsBusy_OldAndNewAreBothCharged)
     ASSERT_EQ(MBR_OK, world.destroy(&one));
 }
 
+// Rows that were copied in a capture would be copied again at each launch, from memory that is
+// freed.
+TEST(EagerKv, Copy_WhileTheStreamIsCaptured_IsRefusedBeforeItTakesMemory)
+{
+    KvWorld world({kTwoGroups, "token-major", 300, 0, 0, MBR_KV_EAGER_COPY});
+    Tracked one;
+    ASSERT_EQ(MBR_OK, world.create(&one, 100)) << world.error.text;
+    uint64_t charged = world.paid(world.holder).charged_bytes;
+    ASSERT_EQ(MBR_OK, mbr_ep_capture_begin(world.manager, world.stream, kNever, &world.error));
+    EXPECT_EQ(MBR_BUSY, mbr_sequence_append(one.sequence, 1, nullptr, &world.error));
+    mbr_graph_handle graph;
+    ASSERT_EQ(MBR_OK, mbr_ep_capture_end(world.manager, world.stream, &graph, &world.error));
+    ASSERT_EQ(MBR_OK, mbr_ep_graph_retire(world.manager, graph, nullptr, 0, &world.error));
+    EXPECT_EQ(charged, world.paid(world.holder).charged_bytes);
+    EXPECT_EQ(0u, world.read().copied_bytes);
+    EXPECT_TRUE(world.holds(one));
+    EXPECT_EQ(MBR_OK, world.append(&one, 1)) << world.error.text;
+    EXPECT_TRUE(world.holds(one));
+    ASSERT_EQ(MBR_OK, world.destroy(&one));
+}
+
 TEST(EagerKv, AppendOfNothing_CostsNothing)
 {
     KvWorld world(

@@ -198,6 +198,26 @@ TEST(KvQueue, Append_NeedsAnExtentThatIsStillLeaving_KeepsItOnItsStream)
     ASSERT_EQ(MBR_OK, world.destroy(&one));
 }
 
+TEST(KvQueue, SequenceOnACapturedStream_IsMadeWithoutTheBoundaryOfItsPrefix)
+{
+    KvWorld world({kTwoGroups, "seq-major", 400, 0, 4096});
+    Tracked source, sharer;
+    TrackedPrefix prefix;
+    ASSERT_EQ(MBR_OK, world.create(&source, 200));
+    ASSERT_EQ(MBR_OK, world.share(&source, 200, &prefix)) << world.error.text;
+    ASSERT_EQ(MBR_OK, mbr_ep_capture_begin(world.manager, world.stream, kNever, &world.error));
+    EXPECT_EQ(MBR_OK, world.create(&sharer, 200, &prefix, 200)) << world.error.text;
+    EXPECT_GT(200u, world.read(sharer).valid_tokens);
+    EXPECT_EQ(0u, world.read().copied_bytes);
+    EXPECT_TRUE(world.holds(sharer)) << "written by the caller";
+    mbr_graph_handle graph;
+    ASSERT_EQ(MBR_OK, mbr_ep_capture_end(world.manager, world.stream, &graph, &world.error));
+    EXPECT_EQ(MBR_OK, world.destroy(&sharer)) << world.error.text;
+    ASSERT_EQ(MBR_OK, mbr_ep_graph_retire(world.manager, graph, nullptr, 0, &world.error));
+    world.end(&prefix);
+    EXPECT_EQ(MBR_OK, world.destroy(&source));
+}
+
 /* ---- Copies from a source that goes
  * ------------------------------------------------------------- */
 
