@@ -7,16 +7,29 @@
 
 /* ---- Stuck slots */
 
-/* An extent whose whole is quarantined goes back when this slot is the last that has it. */
+static bool is_stuck(const mbr_slot *slot)
+{
+    return slot->state == MBR_SLOT_STUCK && slot->may_retry;
+}
+
+/* Nobody uses it, and each of its places may be tried again. */
+static bool is_stuck_everywhere(const mbr_extent *extent)
+{
+    const mbr_slot *slot;
+    DL_FOREACH(extent->slots, slot)
+    if (!is_stuck(slot))
+        return false;
+    return extent->keeps == NULL && extent->attaching_count == 0;
+}
+
+/* An extent whose whole is quarantined goes back when the last of its places does. */
 static bool may_retry_slot(const mbr_slot *slot, uint32_t round)
 {
-    if (slot->state != MBR_SLOT_STUCK || !slot->may_retry || slot->tried == round)
+    if (!is_stuck(slot) || slot->tried == round)
         return false;
     const mbr_extent *extent = slot->extent;
-    bool quarantined =
-        atomic_load_explicit(&extent->state, memory_order_relaxed) == MBR_EXTENT_QUARANTINED;
-    bool alone = extent->slot_count == 1 && extent->keeps == NULL && extent->attaching_count == 0;
-    return !quarantined || alone;
+    return atomic_load_explicit(&extent->state, memory_order_relaxed) != MBR_EXTENT_QUARANTINED ||
+        is_stuck_everywhere(extent);
 }
 
 static mbr_range *find_in(mbr_range *head, uint32_t round, uint64_t *index)
@@ -56,13 +69,12 @@ static bool release_slot_locked(mbr_range *range, uint64_t index)
     mbr_backing *backing = range->backing;
     mbr_slot *slot = &range->slots[index];
     mbr_extent *extent = slot->extent;
-    bool quarantined = atomic_load(&extent->state) == MBR_EXTENT_QUARANTINED;
     slot->may_retry = false;
     backing->retry_count--;
     backing->quarantined_count--;
     mbr_range_set_slot(range, index, MBR_SLOT_EMPTY);
     mbr_extent_remove_slot(extent, slot);
-    if (quarantined)
+    if (extent->slot_count == 0 && atomic_load(&extent->state) == MBR_EXTENT_QUARANTINED)
         mbr_quarantine_settle(extent->payer, extent->owned_bytes);
     return !mbr_extent_settle_users(backing, extent);
 }

@@ -155,6 +155,42 @@ TEST(Quarantine, SharedExtentStuckAtOnePlace_GoesWhenItsOtherUsersAreGone)
     EXPECT_TRUE(world.agree());
 }
 
+TEST(Quarantine, SharedExtentStuckAtAllPlaces_GoesWithTheLastOfThem)
+{
+    World world;
+    mbr_range *source = world.reserve(8 * kGranule), *sharer = world.reserve(8 * kGranule);
+    ASSERT_EQ(MBR_OK, world.grow(source, 0, kGranule));
+    mbr_range_part part = {source, 0, 0, kGranule};
+    mbr_prefix *prefix = nullptr;
+    mbr_prefix_result made = {};
+    made.struct_size = sizeof(made);
+    ASSERT_EQ(MBR_OK,
+        mbr_backing_make_prefix(world.backing, &part, 1, world.prefix, &prefix, &made, nullptr));
+    mbr_prefix_attach_result attached = {};
+    attached.struct_size = sizeof(attached);
+    ASSERT_EQ(
+        MBR_OK, mbr_prefix_map_into(prefix, &sharer, 1, nullptr, world.kv, &attached, nullptr));
+    mbr_prefix_end(prefix);
+    world.fake.faults = {{Slot::kUnmap, world.fake.calls(Slot::kUnmap) + 1, FaultKind::kRefuse,
+        MBR_SYSTEM, /* sticky */ true}};
+    ASSERT_EQ(MBR_OK, world.end(source));
+    ASSERT_EQ(MBR_OK, world.end(sharer));
+    EXPECT_EQ(2u, world.kept().quarantined_count);
+    EXPECT_EQ(kGranule, world.books().quarantined_bytes); // the extent, once
+    refuse_next(&world, Slot::kUnmap);
+    mbr_backing_trim(
+        world.backing, 0); // one of the places is empty now, the other is refused again
+    EXPECT_EQ(1u, world.kept().quarantined_count);
+    EXPECT_EQ(kGranule, world.books().quarantined_bytes);
+    EXPECT_EQ(1u, world.fake.mappings());
+    EXPECT_TRUE(world.agree());
+    mbr_backing_trim(world.backing, 0);
+    EXPECT_EQ(0u, world.kept().quarantined_count);
+    EXPECT_EQ(0u, world.books().charged_bytes);
+    EXPECT_EQ(0u, world.fake.mappings());
+    EXPECT_TRUE(world.agree());
+}
+
 TEST(Quarantine, RefusedRelease_IsTriedAgainAtTrim)
 {
     World world;
