@@ -11,9 +11,10 @@
 static bool measure(void *context, uint64_t *bytes)
 {
     const mbr_authority_record *record = context;
+    const mbr_mechanism_record *measured = record->measured;
     mbr_mechanism_stats stats;
-    bool known =
-        mbr_port_stats(record->measured->port, &stats) && stats.free_bytes != MBR_UNKNOWN_BYTES;
+    bool known = measured != NULL && mbr_port_stats(measured->port, &stats) &&
+        stats.free_bytes != MBR_UNKNOWN_BYTES;
     uint64_t machine;
     if (known)
         *bytes = stats.free_bytes;
@@ -128,12 +129,22 @@ free_record:
     return status;
 }
 
+/* What was leaked keeps the authority for good, and is not to keep open the mechanism that it
+ * measures: without bindings that is measured in walks alone, which the caller awaits. A callback
+ * may be in one. */
+static mbr_mechanism_record *stop_measuring_locked(mbr_authority_record *record)
+{
+    if (record->leak_count == 0 || record->backing_count != 0 || mbr_is_pressing())
+        return NULL;
+    return atomic_exchange(&record->measured, NULL);
+}
+
 /* Takes the authority out, under the lock, so that no poll finds it between its last count and its
  * end. Without holders no call at work on it calls anybody back: a holder stays while it is asked,
  * and while one of its tickets is told of. So what is awaited here is another thread's, and ends by
- * itself. NULL: *status. */
-static mbr_authority_record *take_idle(
-    mbr_manager *manager, mbr_authority_handle authority, mbr_status *status, mbr_error *error)
+ * itself. NULL: *status, and *measured is a mechanism that it no longer measures, or NULL. */
+static mbr_authority_record *take_idle(mbr_manager *manager, mbr_authority_handle authority,
+    mbr_mechanism_record **measured, mbr_status *status, mbr_error *error)
 {
     uint64_t holders = 0, backings = 0, leaks = 0;
     mbr_lock_take(&manager->lock);
@@ -142,6 +153,7 @@ static mbr_authority_record *take_idle(
         holders = record->holder_count;
         backings = record->backing_count;
         leaks = record->leak_count;
+        *measured = stop_measuring_locked(record);
     }
     if (record != NULL && holders + backings + leaks == 0) {
         record->closing = true;
@@ -164,10 +176,15 @@ mbr_status mbr_manager_destroy_authority(
     mbr_manager *manager, mbr_authority_handle authority, mbr_error *error)
 {
     mbr_status status;
-    mbr_authority_record *record = take_idle(manager, authority, &status, error);
-    if (record == NULL)
+    mbr_mechanism_record *measured = NULL;
+    mbr_authority_record *record = take_idle(manager, authority, &measured, &status, error);
+    if (record == NULL && measured == NULL)
         return status;
     mbr_await_walks(manager);
+    if (record == NULL) {
+        release_mechanism(manager, measured);
+        return status;
+    }
     status = mbr_authority_destroy(record->authority, error);
     if (status != MBR_OK) {
         mbr_manager_log(manager, MBR_LOG_ERROR, "an authority is leaked: its books are not empty");

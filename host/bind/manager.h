@@ -44,8 +44,8 @@ typedef struct mbr_mechanism_record {
 
 typedef struct mbr_authority_record {
     mbr_authority *authority;
-    mbr_shared *shared;             /* NULL: none */
-    mbr_mechanism_record *measured; /* NULL: none */
+    mbr_shared *shared;                     /* NULL: none */
+    mbr_mechanism_record *_Atomic measured; /* NULL: none, or no longer */
     uint64_t handle;
     uint64_t holder_count, backing_count;
     uint64_t leak_count; /* backings whose memory could not be given back: it stays charged here */

@@ -34,7 +34,8 @@ MBR_API mbr_status mbr_manager_create(
 
 /* Refused with MBR_IN_USE and counts while an allocation, range, prefix, queued release, binding,
  * EP or opened plugin lives. What was leaked on purpose is counted in the log, not refused: the
- * holders and authorities that pay for it, which cannot be destroyed, go with the manager. */
+ * holders and authorities that pay for it, which cannot be destroyed, go with the manager. In a
+ * shared ledger such an authority's bytes stay leased until the process ends. */
 MBR_API mbr_status mbr_manager_destroy(mbr_manager *manager, mbr_error *error);
 
 /* Reaps completed releases, closes epochs that are due, samples limits at most once a second, times
@@ -149,7 +150,9 @@ MBR_API mbr_status mbr_manager_create_authority(mbr_manager *manager,
     const mbr_authority_request *request, mbr_authority_handle *authority, mbr_error *error);
 /* MBR_IN_USE while a holder or a binding refers to it, and so in every callback that one of its
  * calls makes. Waits for the calls of other threads that found it before: without holders they end
- * by themselves. A call by its handle that comes later is MBR_STALE. */
+ * by themselves. A call by its handle that comes later is MBR_STALE. MBR_IN_USE for good, too,
+ * where memory was leaked under it; without bindings it then lets go of the mechanism that it
+ * measures, whose free bytes stay as they were measured last. */
 MBR_API mbr_status mbr_manager_destroy_authority(
     mbr_manager *manager, mbr_authority_handle authority, mbr_error *error);
 

@@ -1,10 +1,14 @@
 /* Rule 25 for instances: however many threads close one mechanism, the plugin's quiesce and close
- * are called by one of them alone. */
+ * are called by one of them alone. And what a leak keeps from being closed: nothing. */
+#include "tests/support/faulty/faults.h"
 #include "tests/unit/bind/host_world.h"
 #include "tests/unit/loader/specimen.h"
 #include "tests/unit/loader/support.h"
 
+#include <algorithm>
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
 #include <dlfcn.h>
 #include <thread>
 #include <vector>
@@ -146,6 +150,63 @@ TEST(Close, OfWhatIsRefusedAfterItsOpenFails_IsGivenUpAndThePluginCanBeClosed)
         EXPECT_EQ(MBR_OUT_OF_HOST_MEMORY, status);
     }
 }
+
+// The books outlive the manager, in reach of a leak checker.
+std::vector<void *> &books_blocks = *new std::vector<void *>;
+const mbr_heap kBooksHeap = {[](void *, size_t bytes) -> void * {
+                                 books_blocks.push_back(std::calloc(1, bytes));
+                                 return books_blocks.back();
+                             },
+    [](void *, void *block) {
+        books_blocks.erase(
+            std::remove(books_blocks.begin(), books_blocks.end(), block), books_blocks.end());
+        std::free(block);
+    },
+    nullptr};
+
+TEST(Close, AfterALeakUnderAnAuthorityThatMeasures_EverythingButTheAuthorityCloses)
+{
+    faulty_plan plan = {};
+    plan.status = MBR_SYSTEM;
+    char text[24];
+    std::snprintf(text, sizeof(text), "%llx",
+        static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(&plan)));
+    mbr_manager_seams seams = {&kBooksHeap, nullptr, nullptr, nullptr, nullptr};
+    HostWorld world(64 * kMiB, &seams, "tests/support/libmembrane-faulty.so", {{"faults", text}});
+    auto request = sized<mbr_authority_request>();
+    request.tier = world.tier();
+    request.name = "measuring";
+    request.limit_bytes = 64 * kMiB;
+    request.measured = world.mechanism;
+    mbr_authority_handle measuring = {}, first_authority = world.authority;
+    ASSERT_EQ(
+        MBR_OK, mbr_manager_create_authority(world.manager, &request, &measuring, &world.error))
+        << world.error.text;
+    auto holder_request = sized<mbr_holder_request>();
+    holder_request.role = MBR_ROLE_KV;
+    holder_request.authority = measuring;
+    holder_request.name = "of it";
+    holder_request.allowance_bytes = MBR_NO_ALLOWANCE;
+    mbr_holder_handle first_holder = world.holder;
+    mbr_binding_handle first_binding = world.binding;
+    ASSERT_EQ(MBR_OK,
+        mbr_manager_create_holder(world.manager, &holder_request, &world.holder, &world.error));
+    world.authority = measuring;
+    auto bind = world.bind_request();
+    ASSERT_EQ(MBR_OK, mbr_manager_bind(world.manager, &bind, &world.binding, &world.error));
+    mbr_range_handle range = world.reserve(8 * kMiB).range;
+    ASSERT_EQ(MBR_OK, world.grow(range, 0, kMiB)) << world.error.text;
+    ASSERT_EQ(MBR_OK, world.release(range));
+    plan.fail_from[FAULTY_UNMAP] = 1;
+    plan.fail_count[FAULTY_UNMAP] = UINT64_MAX;
+    EXPECT_EQ(MBR_RESIDUAL, mbr_manager_unbind(world.manager, world.binding, &world.error));
+    EXPECT_EQ(MBR_OK, mbr_manager_destroy_holder(world.manager, world.holder, &world.error));
+    EXPECT_EQ(MBR_IN_USE, mbr_manager_destroy_authority(world.manager, measuring, &world.error));
+    EXPECT_EQ(MBR_IN_USE, mbr_manager_destroy_authority(world.manager, measuring, &world.error));
+    world.authority = first_authority;
+    world.holder = first_holder;
+    world.binding = first_binding;
+} /* the world's end closes the mechanism, the plugin and the manager */
 
 } // namespace
 } // namespace membrane
