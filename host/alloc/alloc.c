@@ -338,12 +338,15 @@ static inline uint64_t note_bits(const mbr_alloc_table *table, const block *bloc
     return MBR_WORD_NOTED;
 }
 
-/* What is made while a capture is open belongs to its graph: its place in the queue knows which. */
+/* What is made while a capture is open belongs to its graph: its place in the queue knows which.
+ * What came out of the queue is told apart: work of its former life may be under way. */
 static uint32_t note_graphs(const mbr_arena *arena, const block *block, const wish *wish)
 {
     mbr_graphs graphs = mbr_context_graphs_now(arena->context, wish->stream_id);
     if (graphs.first == 0)
-        return MBR_ALLOCATION_LIVE;
+        return mbr_word_state(block->before) == MBR_ALLOCATION_REACTIVATED
+            ? MBR_ALLOCATION_GIVEN_AGAIN
+            : MBR_ALLOCATION_LIVE;
     mbr_table_waiting(arena->table, block->index)->deferred.graphs = graphs;
     return MBR_ALLOCATION_CAPTURED;
 }

@@ -4,8 +4,8 @@
 #include "host/alloc/record.h"
 
 typedef struct sums {
-    uint64_t count[MBR_ALLOCATION_CAPTURED + 1]; /* by state */
-    uint64_t bytes[MBR_ALLOCATION_CAPTURED + 1];
+    uint64_t count[MBR_ALLOCATION_GIVEN_AGAIN + 1]; /* by state */
+    uint64_t bytes[MBR_ALLOCATION_GIVEN_AGAIN + 1];
     uint64_t tallied_bytes; /* of payers that are neither exact nor the cache */
     uint64_t out_count[MBR_CLASS_COUNT + 1];
     uint64_t slab_bytes, idle_bytes;
@@ -70,7 +70,8 @@ static mbr_status compare_locked(const mbr_arena *arena, const sums *sums, mbr_e
     }
     EQUAL("blocks in magazines and out",
         in_magazines + sums->count[MBR_ALLOCATION_LIVE] + sums->count[MBR_ALLOCATION_CAPTURED] +
-            sums->count[MBR_ALLOCATION_QUEUED] + sums->count[MBR_ALLOCATION_DEVICE_LOST],
+            sums->count[MBR_ALLOCATION_GIVEN_AGAIN] + sums->count[MBR_ALLOCATION_QUEUED] +
+            sums->count[MBR_ALLOCATION_DEVICE_LOST],
         all);
     EQUAL("queued allocations", sums->count[MBR_ALLOCATION_QUEUED],
         atomic_load_explicit(&arena->queued_count, memory_order_relaxed));

@@ -142,10 +142,10 @@ static void settle(mbr_deferred *entry, mbr_settled how)
 
 _Static_assert(offsetof(mbr_waiting, deferred) == 0, "settle finds the entry around the deferred");
 
-/* `graphs` are those that own a captured one. */
+/* `before` is its state where the queue refuses; `graphs` are those that own a captured one. */
 __attribute__((noinline)) static mbr_status queue(mbr_alloc_table *table, uint32_t block,
-    uint64_t word, mbr_graphs graphs, const uint64_t *stream_ids, uint32_t stream_count,
-    mbr_error *error)
+    uint64_t word, uint32_t before, mbr_graphs graphs, const uint64_t *stream_ids,
+    uint32_t stream_count, mbr_error *error)
 {
     const mbr_slab *slab = mbr_table_slab(table, block);
     mbr_arena *arena = slab->arena;
@@ -172,8 +172,7 @@ __attribute__((noinline)) static mbr_status queue(mbr_alloc_table *table, uint32
             mbr_arena_confirm_lost(arena); /* whoever confirms just now may have passed this one */
         return MBR_OK;
     }
-    mbr_record_move(mbr_table_record(table, block), &word,
-        graphs.first == 0 ? MBR_ALLOCATION_LIVE : MBR_ALLOCATION_CAPTURED);
+    mbr_record_move(mbr_table_record(table, block), &word, before);
     mbr_arena_uncount_queued(arena, bytes);
     mbr_error_copy(error, &own);
     return status;
@@ -194,9 +193,50 @@ MBR_RARE static mbr_status end_captured(mbr_alloc_table *table, uint32_t block, 
     mbr_graphs graphs = mbr_table_waiting(table, block)->deferred.graphs;
     const mbr_slab *slab = mbr_table_slab(table, block);
     if (!now || mbr_context_owns(slab->arena->context, graphs))
-        return queue(table, block, word, graphs, stream_ids, now ? 0 : stream_count, error);
+        return queue(table, block, word, MBR_ALLOCATION_CAPTURED, graphs, stream_ids,
+            now ? 0 : stream_count, error);
     mbr_record_move(mbr_table_record(table, block), &word, MBR_ALLOCATION_RELEASED);
     release(table, slab, block, word);
+    return MBR_OK;
+}
+
+static mbr_status refuse_detached(mbr_error *error)
+{
+    return mbr_fail(error, MBR_STALE,
+        "the stream that the allocation was made for is detached; name the streams that may still "
+        "touch it, or free it with MBR_FREE_NOW where none does");
+}
+
+/* Of one that was given again. Whoever frees it answers for its own use and not for the work that
+ * its memory was taken from, which its own stream comes after: it waits for that, too. Where the
+ * stream is detached nobody can, and the caller's word is all there is. */
+__attribute__((noinline)) static mbr_status end_given_again(mbr_alloc_table *table, uint32_t block,
+    uint64_t word, bool now, const uint64_t *stream_ids, uint32_t stream_count, mbr_error *error)
+{
+    const mbr_graphs none = {0, 0};
+    mbr_record *record = mbr_table_record(table, block);
+    uint64_t ids[MBR_DEFER_STREAM_COUNT + 1] = {own_stream(table, block, word)};
+    uint32_t count = 1;
+    for (uint32_t i = 0; i < stream_count && !now && count <= MBR_DEFER_STREAM_COUNT; i++) {
+        if (stream_ids[i] != ids[0])
+            ids[count++] = stream_ids[i];
+    }
+    mbr_allocation_handle handle = {mbr_word_handle(word, block)};
+    uint64_t live = word;
+    if (!mbr_record_try_move(record, &word, MBR_ALLOCATION_QUEUED))
+        return refuse_unknown(handle, 0, error);
+    mbr_status status =
+        queue(table, block, word, MBR_ALLOCATION_GIVEN_AGAIN, none, ids, count, error);
+    if (status != MBR_UNKNOWN_OBJECT)
+        return status;
+    if (!now && stream_count == 0)
+        return refuse_detached(error);
+    if (!mbr_record_try_move(record, &live, now ? MBR_ALLOCATION_RELEASED : MBR_ALLOCATION_QUEUED))
+        return refuse_unknown(handle, 0, error);
+    if (!now)
+        return queue(
+            table, block, live, MBR_ALLOCATION_GIVEN_AGAIN, none, stream_ids, stream_count, error);
+    release(table, mbr_table_slab(table, block), block, live);
     return MBR_OK;
 }
 
@@ -206,6 +246,8 @@ mbr_status mbr_alloc_free(mbr_alloc_table *table, mbr_allocation_handle allocati
     uint64_t word = 0, own = 0;
     uint32_t block = find(table, allocation, address, false, &word);
     bool captured = block != 0 && mbr_word_state(word) == MBR_ALLOCATION_CAPTURED;
+    if (block != 0 && mbr_word_state(word) == MBR_ALLOCATION_GIVEN_AGAIN)
+        return end_given_again(table, block, word, now, stream_ids, stream_count, error);
     if (__builtin_expect(
             block == 0 || (mbr_word_state(word) != MBR_ALLOCATION_LIVE && !captured), 0))
         return refuse_unknown(allocation, address, error);
@@ -225,11 +267,9 @@ mbr_status mbr_alloc_free(mbr_alloc_table *table, mbr_allocation_handle allocati
     const mbr_graphs none = {0, 0};
     mbr_status status = captured
         ? end_captured(table, block, word, now, stream_ids, stream_count, error)
-        : queue(table, block, word, none, stream_ids, stream_count, error);
+        : queue(table, block, word, MBR_ALLOCATION_LIVE, none, stream_ids, stream_count, error);
     if (status == MBR_UNKNOWN_OBJECT && own != 0) /* nobody can wait for it any more */
-        return mbr_fail(error, MBR_STALE,
-            "the stream that the allocation was made for is detached; name the streams that may "
-            "still touch it, or free it with MBR_FREE_NOW where none does");
+        return refuse_detached(error);
     return status;
 }
 

@@ -10,7 +10,7 @@
  * of both, and all that follows from the slab, need not wait for each other.
  *
  *     a block is in exactly one place:  its slab's bits | a thread's magazine | out
- *     out   = live + queued + lost
+ *     out   = live (captured and given again, too) + queued + lost
  *     bin.out_count = blocks in magazines + out
  *     slab is idle <=> none of its blocks is in a magazine or out
  *

@@ -88,8 +88,8 @@ static inline bool mbr_word_is_worn(uint64_t word)
 }
 
 /* Begins the next life of a block that is the caller's alone; `before` is its word, `bits` are
- * payer, exact, noted, slack; `state` is live or captured. Everything else about the allocation is
- * written before. */
+ * payer, exact, noted, slack; `state` is live, captured or given again. Everything else about the
+ * allocation is written before. */
 static inline uint64_t mbr_record_begin(
     mbr_record *record, uint64_t before, uint64_t bits, uint32_t content, uint32_t state)
 {

@@ -357,7 +357,8 @@ static void publish_item_locked(mbr_growth_run *run, mbr_plan_item *item)
         mbr_extent_add_slot(extent, slot);
     mbr_range_set_slot(item->range, item->index, MBR_SLOT_COMMITTED);
     if (item->source == MBR_SOURCE_LEAVING) {
-        slot->leave = NULL; /* users and payer are as they were */
+        slot->leave->is_former = true; /* users and payer are as they were */
+        slot->leave = NULL;
         return;
     }
     mbr_extent_move(run->backing, extent, MBR_EXTENT_MAPPED);

@@ -51,7 +51,7 @@ typedef struct mbr_slot {
     mbr_slot_state state;
     bool was_alias;          /* of a leaving slot */
     bool lost;               /* in a range that ended with its context lost */
-    struct mbr_leave *leave; /* of a leaving slot: the decommit that it waits for, and no other */
+    struct mbr_leave *leave; /* of a leaving slot: the decommit that it waits for (release.c) */
     bool planned;            /* by the plan that edits the range: parts may overlap */
     bool may_retry;          /* of a stuck slot: its unmap was refused and changed nothing */
     uint32_t tried;          /* in the last round of retries that looked at it */
@@ -128,8 +128,16 @@ typedef struct mbr_leave {
     mbr_range *range;
     uint64_t first, end; /* slots */
     bool is_before;      /* the plan that edits the range: its work runs after this one's streams */
+    bool is_former; /* a growth kept places of it: work that it waits for may still touch them */
     struct mbr_leave *next, *prev; /* of the range */
 } mbr_leave;
+
+/* The place may have been kept from this one. It is not unmapped before it is settled, whatever a
+ * later decommit waits for. */
+static inline bool mbr_leave_is_former(const mbr_leave *leave, uint64_t index)
+{
+    return leave->is_former && leave->first <= index && index < leave->end;
+}
 
 /* One allocation of the plugin. Made when it is taken, so that giving it cannot fail. */
 typedef struct mbr_eager_span {

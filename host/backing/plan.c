@@ -87,11 +87,28 @@ static void judge_leaves(const mbr_plan *plan)
     }
 }
 
-/* A decommit behind the very stream that uses the memory next need not happen (reactivation). */
-static bool may_rejoin(const mbr_plan *plan, const mbr_slot *slot)
+/* Of the decommits before that a growth has taken this place from, none is still to be waited for.
+ */
+static bool is_after_the_former(const mbr_range *range, uint64_t index)
 {
+    const mbr_leave *leave;
+    DL_FOREACH(range->leaves, leave)
+    {
+        if (mbr_leave_is_former(leave, index) && !leave->is_before)
+            return false;
+    }
+    return true;
+}
+
+/* A decommit behind the very stream that uses the memory next need not happen (reactivation). Not
+ * of what others use, too: they would see what is written. A leaving place gets no new ones. */
+static bool may_rejoin(const mbr_plan *plan, const mbr_range *range, uint64_t index)
+{
+    const mbr_slot *slot = &range->slots[index];
     return slot->state == MBR_SLOT_LEAVING && plan->stream_id != 0 && !slot->was_alias &&
-        slot->holder == plan->holder && slot->leave != NULL && slot->leave->is_before;
+        slot->holder == plan->holder && slot->leave != NULL && slot->leave->is_before &&
+        slot->extent->slot_count == 1 && slot->extent->keeps == NULL &&
+        is_after_the_former(range, index);
 }
 
 /* Counts the holes when `fill` is false, else writes the items. Parts may overlap: a slot that an
@@ -106,7 +123,7 @@ static mbr_status walk_part(mbr_plan *plan, uint32_t part_index, bool fill, mbr_
         mbr_slot_state state = range->slots[index].state;
         if (state == MBR_SLOT_COMMITTED || state == MBR_SLOT_ALIAS)
             continue;
-        bool leaves = state == MBR_SLOT_LEAVING && !may_rejoin(plan, &range->slots[index]);
+        bool leaves = state == MBR_SLOT_LEAVING && !may_rejoin(plan, range, index);
         if (leaves || state == MBR_SLOT_STUCK)
             return mbr_fail(error, MBR_BUSY, "offset %llu is %s",
                 (unsigned long long)mbr_slot_offset(range, index),

@@ -210,20 +210,35 @@ static bool leaves_with(const mbr_slot *slot, const mbr_leave *leave)
     return slot->state == MBR_SLOT_LEAVING && slot->leave == leave;
 }
 
-static void unmap_leaving(mbr_leave *leave)
+/* What a growth had kept from a decommit that is still queued goes with that one, in its turn:
+ * whoever gives a place back answers for his own use of it, and not for work before that. */
+static void hand_on_locked(const mbr_leave *leave)
 {
     mbr_range *range = leave->range;
-    mbr_lock_take(&range->backing->lock);
-    mbr_range_await_editor(range->backing, range);
+    mbr_leave *other;
+    DL_FOREACH(range->leaves, other)
+    {
+        for (uint64_t i = leave->first; i < leave->end && other->is_former; i++) {
+            if (leaves_with(&range->slots[i], leave) && mbr_leave_is_former(other, i))
+                range->slots[i].leave = other;
+        }
+    }
+}
+
+/* The leave is in no list any more. Drops the lock meanwhile. */
+static void unmap_leaving_locked(mbr_backing *backing, mbr_leave *leave)
+    MBR_REQUIRES(&backing->lock)
+{
+    mbr_range *range = leave->range;
     mbr_range_begin_edit(range, leave);
-    mbr_lock_drop(&range->backing->lock);
+    hand_on_locked(leave);
+    mbr_lock_drop(&backing->lock);
     for (uint64_t i = leave->first; i < leave->end; i++) {
         if (leaves_with(&range->slots[i], leave))
             mbr_range_unmap_slot(range, i);
     }
-    mbr_lock_take(&range->backing->lock);
+    mbr_lock_take(&backing->lock);
     mbr_range_end_edit(range);
-    mbr_lock_drop(&range->backing->lock);
 }
 
 static void settle_leave(mbr_deferred *entry, mbr_settled how)
@@ -233,11 +248,11 @@ static void settle_leave(mbr_deferred *entry, mbr_settled how)
     mbr_backing *backing = range->backing;
     bool lost = how == MBR_SETTLED_LOST && !backing->mechanism->releasable_after_loss;
     lost = lost || mbr_range_is_lost(range); /* also what was done before: no unmap any more */
-    if (!lost)
-        unmap_leaving(leave); /* a lost part stays leaving; the end of the range retains it */
     mbr_lock_take(&backing->lock);
     mbr_range_await_editor(backing, range); /* a plan looks at what leaves */
     DL_DELETE(range->leaves, leave);
+    if (!lost) /* else it stays leaving; the end of the range retains it */
+        unmap_leaving_locked(backing, leave);
     range->leave_count--;
     range->lost |= lost;
     bool ends = range->end_waits && range->leave_count == 0;

@@ -239,6 +239,12 @@ void mbr_context::attach(uint64_t stream_id)
     attached_.insert(stream_id);
 }
 
+void mbr_context::detach(uint64_t stream_id)
+{
+    std::lock_guard<std::mutex> guard(mutex_);
+    attached_.erase(stream_id);
+}
+
 void mbr_context::hold(uint64_t stream_id)
 {
     std::lock_guard<std::mutex> guard(mutex_);

@@ -84,6 +84,7 @@ struct mbr_context {
 
     void move_to(uint32_t to);
     void attach(uint64_t stream_id);
+    void detach(uint64_t stream_id);
     void hold(uint64_t stream_id); /* its work is not done */
     void finish(uint64_t stream_id);
     void lose();

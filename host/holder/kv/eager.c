@@ -27,8 +27,9 @@ static mbr_layout layout_for(const mbr_kv *kv, uint32_t group, uint64_t capacity
     return layout;
 }
 
-/* Nothing was submitted that touches it. */
-static void free_unused_room(const mbr_sequence *sequence, const mbr_kv_room *room)
+/* Nothing was submitted that touches it; but what was given again, or made in a capture, has to go
+ * through the queue all the same, and is owed if that is full. */
+static void free_unused_room(mbr_sequence *sequence, const mbr_kv_room *room)
 {
     const mbr_kv *kv = sequence->kv;
     for (uint32_t i = kv->group_count; i-- > 0;) {
@@ -36,13 +37,13 @@ static void free_unused_room(const mbr_sequence *sequence, const mbr_kv_room *ro
             continue;
         mbr_free_request request = {
             MBR_SIZED(mbr_free_request), .flags = MBR_FREE_NOW, .allocation = room->allocations[i]};
-        mbr_status status = mbr_free(kv->manager, &request, NULL);
-        MBR_CHECK(status == MBR_OK); /* it is ours and live */
+        if (mbr_free(kv->manager, &request, NULL) != MBR_OK)
+            sequence->groups[i].owed = room->allocations[i];
     }
 }
 
-static mbr_status make_room(const mbr_sequence *sequence, uint64_t capacity_tokens,
-    mbr_kv_room *room, mbr_refusal *refusal, mbr_error *error)
+static mbr_status make_room(mbr_sequence *sequence, uint64_t capacity_tokens, mbr_kv_room *room,
+    mbr_refusal *refusal, mbr_error *error)
 {
     const mbr_kv *kv = sequence->kv;
     mbr_status status = MBR_OK;

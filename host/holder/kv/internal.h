@@ -62,6 +62,7 @@ struct mbr_kv {
     mbr_lock lock;
     mbr_condition copied; /* nobody copies from some sequence any more */
     mbr_sequence *sequences;
+    mbr_sequence *debtors; /* of refused creations: they owe what the release queue did not take */
     mbr_kv_prefix *prefixes;
     uint64_t sequence_count, prefix_count;
     uint64_t shared_bytes;      /* of records */
@@ -90,7 +91,7 @@ typedef struct mbr_kv_list {
 typedef struct mbr_sequence_group {
     mbr_range_handle range;           /* growing; 0 once it is released */
     mbr_allocation_handle allocation; /* eager; 0 once it is freed */
-    mbr_allocation_handle owed;       /* eager copy: an old one that the queue did not take */
+    mbr_allocation_handle owed;       /* eager: one that the queue did not take */
     uint64_t address;
     uint64_t held_first;     /* see above */
     uint64_t readable_first; /* others may copy from here on: held_first, raised before a release */
@@ -213,8 +214,13 @@ mbr_status mbr_sequence_allocate(
     mbr_sequence *sequence, uint64_t tokens, mbr_refusal *refusal, mbr_error *error);
 mbr_status mbr_sequence_regrow(
     mbr_sequence *sequence, uint64_t tokens, mbr_refusal *refusal, mbr_error *error);
-/* Frees what an earlier growth could not. */
+/* Frees what an earlier growth or creation could not. */
 mbr_status mbr_sequence_free_owed(mbr_sequence *sequence, const mbr_stream_handle *streams,
     uint32_t stream_count, mbr_error *error);
+
+/* ---- sequence.c ---------------------------------------------------------------------------------
+ */
+/* Frees what refused creations owe. Errors: mbr_free's; the rest is owed on. */
+mbr_status mbr_kv_pay_debts(mbr_kv *kv, mbr_error *error);
 
 #endif

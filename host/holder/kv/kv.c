@@ -212,6 +212,9 @@ mbr_status mbr_kv_destroy(mbr_kv *kv, mbr_error *error)
         return mbr_fail(error, MBR_IN_USE,
             "%lu sequences and %lu prefixes of the cache live; destroy them first", sequences,
             prefixes);
+    mbr_status status = mbr_kv_pay_debts(kv, error);
+    if (status != MBR_OK)
+        return status;
     mbr_condition_finish(&kv->copied);
     mbr_lock_finish(&kv->lock);
     mbr_heap heap = kv->heap;

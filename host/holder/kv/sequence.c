@@ -104,6 +104,39 @@ static void destroy_record(mbr_sequence *sequence)
     mbr_heap_release(&kv->heap, sequence);
 }
 
+/* Of a refused creation: kept while it owes something. */
+static void give_up_record(mbr_sequence *sequence)
+{
+    mbr_kv *kv = sequence->kv;
+    bool owes = false;
+    for (uint32_t i = 0; i < kv->group_count; i++)
+        owes = owes || sequence->groups[i].owed.value != 0;
+    if (!owes) {
+        destroy_record(sequence);
+        return;
+    }
+    mbr_lock_take(&kv->lock);
+    DL_APPEND(kv->debtors, sequence);
+    mbr_lock_drop(&kv->lock);
+}
+
+mbr_status mbr_kv_pay_debts(mbr_kv *kv, mbr_error *error)
+{
+    for (;;) {
+        mbr_lock_take(&kv->lock);
+        mbr_sequence *debtor = kv->debtors;
+        if (debtor != NULL)
+            DL_DELETE(kv->debtors, debtor);
+        mbr_lock_drop(&kv->lock);
+        if (debtor == NULL)
+            return MBR_OK;
+        mbr_status status = mbr_sequence_free_owed(debtor, NULL, 0, error);
+        give_up_record(debtor);
+        if (status != MBR_OK)
+            return status;
+    }
+}
+
 static mbr_status reserve_group(
     mbr_sequence *sequence, uint32_t index, uint64_t tokens, uint32_t flags, mbr_error *error)
 {
@@ -196,6 +229,7 @@ mbr_status mbr_sequence_create(
         status = check_request(kv, request, error);
     if (status != MBR_OK)
         return status;
+    mbr_kv_pay_debts(kv, NULL); /* else a later one does */
     mbr_sequence *created = make_record(kv, request);
     if (created == NULL)
         return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for a sequence");
@@ -203,7 +237,7 @@ mbr_status mbr_sequence_create(
         ? reserve_and_commit(created, request, error)
         : mbr_sequence_allocate(created, request->tokens, request->refusal, error);
     if (status != MBR_OK) {
-        destroy_record(created);
+        give_up_record(created);
         return status;
     }
     /* From here on nothing fails: what cannot be copied is left for the caller to write. */

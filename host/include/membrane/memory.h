@@ -1,9 +1,9 @@
 /* Plain allocations. Small ones come from slabs and threads' own caches and reach neither the
  * driver nor the governor; larger ones from pooled or parked extents, or from the plugin.
  *
- * Allocation states: live -> queued -> released | reactivated; reactivated -> live, as another
- * allocation; live or queued -> partially unmapped | quarantined | device lost, each -> released
- * once it is settled. Only released is terminal. */
+ * Allocation states: live -> queued -> released | reactivated; reactivated -> given again, as
+ * another allocation, which goes on as a live one; live or queued -> partially unmapped |
+ * quarantined | device lost, each -> released once it is settled. Only released is terminal. */
 #ifndef MEMBRANE_MEMORY_H
 #define MEMBRANE_MEMORY_H
 
@@ -41,10 +41,10 @@ typedef struct mbr_alloc_result {
 /* Errors: MBR_OVER_BUDGET (figures in the refusal), the mechanism's MBR_OUT_OF_…, MBR_STALE
  * (binding), MBR_OVERFLOW, MBR_INVALID_ARGUMENT. Memory whose release still waits for the request's
  * stream alone may be given again at once (reactivated): name the stream on which it is used first.
- * Before a refusal completed releases are reaped and
- * caches are asked for what is missing, holders of that role among them: the caller holds no lock
- * that their callbacks take. If all that is not enough, memory that waits for other streams is
- * given, and the request's stream waits for those on the device. */
+ * Before a refusal completed releases are reaped and caches are asked for what is missing, holders
+ * of that role among them: the caller holds no lock that their callbacks take. If all that is not
+ * enough, memory that waits for other streams is given, and the request's stream waits for those on
+ * the device. */
 MBR_API mbr_status mbr_alloc(mbr_manager *manager, const mbr_alloc_request *request,
     mbr_alloc_result *result, mbr_error *error);
 
@@ -63,7 +63,10 @@ typedef struct mbr_free_request {
 /* With streams: released after all work submitted to them so far. Errors: MBR_UNKNOWN_OBJECT
  * (unknown, interior or released already: at most one of racing threads succeeds), MBR_QUEUE_FULL
  * (still live, nothing queued), MBR_STALE (a stream is detached: nobody can wait for it any more.
- * Name others, or MBR_FREE_NOW where all work is done). */
+ * Name others, or MBR_FREE_NOW where all work is done).
+ * One that was given again waits for the stream that it was allocated for in any case, also with
+ * MBR_FREE_NOW, which says nothing of the work of its memory's former life: it may then be
+ * MBR_QUEUE_FULL, too. Once that stream is detached, what the caller says counts for both. */
 MBR_API mbr_status mbr_free(
     mbr_manager *manager, const mbr_free_request *request, mbr_error *error);
 
@@ -87,6 +90,9 @@ typedef struct mbr_allocation_figures {
 #define MBR_ALLOCATION_CAPTURED                                                                    \
     8 /* live, and made in a graph capture: freed, it waits for the                                \
        * graph's retirement, also with MBR_FREE_NOW */
+#define MBR_ALLOCATION_GIVEN_AGAIN                                                                 \
+    9 /* live, in memory that earlier work on its stream may still touch: freed, it waits for that \
+       * stream, also with MBR_FREE_NOW */
 
 /* By handle, or by any address inside when the handle is 0. */
 MBR_API mbr_status mbr_alloc_read(mbr_manager *manager, mbr_allocation_handle allocation,

@@ -68,7 +68,8 @@ typedef struct mbr_range_grow_request {
     uint32_t flags; /* MBR_GROW_… */
     mbr_holder_handle holder;
     /* On which the new memory is used first, and fills run, where one is needed; may be 0. What is
-     * on its way back behind this stream alone, and is the holder's, stays instead. */
+     * on its way back behind this stream alone, is the holder's and used by nobody else, stays
+     * instead. */
     mbr_stream_handle stream;
     const mbr_piece *pieces;
     uint32_t
@@ -116,7 +117,9 @@ typedef struct mbr_range_decommit_result {
     uint64_t kept_bytes;        /* committed bytes of the piece that stay: part of an extent */
 } mbr_range_decommit_result;
 
-/* Gives back the whole extents inside the piece, after the streams. Errors: MBR_QUEUE_FULL. */
+/* Gives back the whole extents inside the piece, after the streams; those that a growth kept from a
+ * decommit which is still queued, also with MBR_FREE_NOW after what that one waits for. Errors:
+ * MBR_QUEUE_FULL. */
 MBR_API mbr_status mbr_range_decommit(mbr_manager *manager,
     const mbr_range_release_request *request, mbr_range_decommit_result *result, mbr_error *error);
 

@@ -17,6 +17,7 @@ struct Block {
     uint64_t handle, address, asked, usable, charged, tag;
     mbr_holder *holder;
     bool queued = false;
+    bool given_again = false;
 };
 
 uint64_t Seed()
@@ -43,6 +44,7 @@ class Model
             if (!block.queued) {
                 EXPECT_EQ(world_.Free({block.handle}), MBR_OK);
             }
+        world_.context.reap(); /* what was given again */
     }
 
     void Step()
@@ -176,6 +178,7 @@ class Model
         EXPECT_GE(block.charged, block.usable);
         EXPECT_EQ(block.address % std::max<uint64_t>(request.align_bytes, 256), 0u);
         auto queued = blocks_.find(block.address);
+        block.given_again = queued != blocks_.end();
         if (queued != blocks_.end() && queued->second.queued) {
             EXPECT_EQ(request.stream_id, kStream) << "taken again for work that does not wait";
             EXPECT_EQ(request.flags, 0u);
@@ -217,7 +220,7 @@ class Model
         if (status != MBR_OK)
             return;
         dead_.push_back(block->handle);
-        if (now)
+        if (now && !block->given_again) /* else work of its former life is not done */
             blocks_.erase(block->address);
         else
             block->queued = true;
@@ -248,7 +251,9 @@ class Model
         EXPECT_EQ(figures.bytes, block->asked);
         EXPECT_EQ(figures.tag, block->tag);
         EXPECT_EQ(figures.state,
-            block->queued ? uint32_t{MBR_ALLOCATION_QUEUED} : uint32_t{MBR_ALLOCATION_LIVE});
+            block->queued            ? uint32_t{MBR_ALLOCATION_QUEUED}
+                : block->given_again ? uint32_t{MBR_ALLOCATION_GIVEN_AGAIN}
+                                     : uint32_t{MBR_ALLOCATION_LIVE});
     }
 
     // The stream's work is done: what waited is released.

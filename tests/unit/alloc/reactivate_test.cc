@@ -18,6 +18,12 @@ mbr_alloc_result QueueAll(World *world, uint64_t bytes, mbr_holder *holder = nul
     return block;
 }
 
+void Finish(World *world)
+{
+    world->context.finish(kStream);
+    world->context.reap();
+}
+
 TEST(ArenaReactivate, OnTheSameStream_TheBlockIsAnotherAllocationAtOnce)
 {
     for (uint64_t bytes : {16 * kMiB, 65 * kMiB}) {
@@ -40,8 +46,89 @@ TEST(ArenaReactivate, OnTheSameStream_TheBlockIsAnotherAllocationAtOnce)
         EXPECT_EQ(world.Charged(world.kv), second.charged_bytes);
         EXPECT_TRUE(world.Agree());
         EXPECT_EQ(world.Free(second.allocation), MBR_OK);
+        Finish(&world);
         EXPECT_EQ(world.Charged(world.kv), 0u);
     }
+}
+
+// Who frees it proves that its own work is done; what the memory was taken from still runs.
+TEST(ArenaReactivate, FreedNowBeforeTheOldWorkIsDone_GoesToNobody)
+{
+    for (uint64_t bytes : {16 * kMiB, 65 * kMiB}) {
+        World world;
+        QueueAll(&world, bytes);
+        mbr_alloc_result again = world.Alloc(Request{bytes, 0, kStream});
+        EXPECT_EQ(world.context.reactivated_count, 1u);
+        EXPECT_EQ(world.State(again.allocation), uint32_t{MBR_ALLOCATION_GIVEN_AGAIN});
+        EXPECT_TRUE(world.Agree());
+        EXPECT_FALSE(mbr_alloc_try_free(world.table, again.allocation));
+        EXPECT_EQ(world.Free(again.allocation), MBR_OK);
+        EXPECT_EQ(world.Free(again.allocation), MBR_UNKNOWN_OBJECT);
+        world.context.reap();
+        EXPECT_EQ(world.State(again.allocation), uint32_t{MBR_ALLOCATION_QUEUED});
+        mbr_alloc_result host = world.Alloc(Request{bytes});
+        mbr_alloc_result other = world.Alloc(Request{bytes, 0, kOtherStream});
+        EXPECT_NE(host.address, again.address);
+        EXPECT_NE(other.address, again.address);
+        EXPECT_EQ(world.context.stream_wait_count, 0u);
+        mbr_alloc_result same = world.Alloc(Request{bytes, 0, kStream});
+        EXPECT_EQ(same.address, again.address) << "new work of the stream comes after it";
+        for (mbr_alloc_result block : {host, other, same})
+            EXPECT_EQ(world.Free(block.allocation), MBR_OK);
+        EXPECT_EQ(world.context.queued_count(), 1u);
+        Finish(&world);
+        EXPECT_EQ(world.State(same.allocation), uint32_t{MBR_ALLOCATION_RELEASED});
+        EXPECT_TRUE(world.Agree());
+    }
+}
+
+TEST(ArenaReactivate, FreedBehindAnotherStream_WaitsForItsOwnToo)
+{
+    World world;
+    QueueAll(&world, 16 * kMiB);
+    mbr_alloc_result again = world.Alloc(Request{16 * kMiB, 0, kStream});
+    EXPECT_EQ(world.FreeAfter(again.allocation, {kOtherStream}), MBR_OK);
+    world.context.reap();
+    EXPECT_EQ(world.State(again.allocation), uint32_t{MBR_ALLOCATION_QUEUED});
+    Finish(&world);
+    EXPECT_EQ(world.State(again.allocation), uint32_t{MBR_ALLOCATION_RELEASED});
+}
+
+TEST(ArenaReactivate, FreeThatTheQueueRefuses_LeavesItGivenAgain)
+{
+    World world;
+    QueueAll(&world, 16 * kMiB);
+    mbr_alloc_result again = world.Alloc(Request{16 * kMiB, 0, kStream});
+    world.context.queue_limit_count = 0;
+    EXPECT_EQ(world.Free(again.allocation), MBR_QUEUE_FULL);
+    EXPECT_EQ(world.FreeAfter(again.allocation, {kStream}), MBR_QUEUE_FULL);
+    EXPECT_EQ(world.State(again.allocation), uint32_t{MBR_ALLOCATION_GIVEN_AGAIN});
+    EXPECT_TRUE(world.Agree());
+    world.context.queue_limit_count = UINT64_MAX;
+    EXPECT_EQ(world.Free(again.allocation), MBR_OK);
+    Finish(&world);
+}
+
+// Nobody can wait for a detached stream any more: what the caller says is all there is.
+TEST(ArenaReactivate, OfADetachedStream_IsFreedByTheCallersWord)
+{
+    World world;
+    for (bool now : {false, true}) {
+        QueueAll(&world, 16 * kMiB);
+        mbr_alloc_result again = world.Alloc(Request{16 * kMiB, 0, kStream});
+        world.context.detach(kStream);
+        EXPECT_EQ(world.FreeAfter(again.allocation, {}), MBR_STALE);
+        EXPECT_EQ(world.State(again.allocation), uint32_t{MBR_ALLOCATION_GIVEN_AGAIN});
+        EXPECT_EQ(
+            now ? world.Free(again.allocation) : world.FreeAfter(again.allocation, {kOtherStream}),
+            MBR_OK);
+        world.context.reap();
+        EXPECT_EQ(world.State(again.allocation), uint32_t{MBR_ALLOCATION_RELEASED});
+        world.context.attach(kStream);
+        mbr_arena_trim(world.arena, 0);
+    }
+    EXPECT_EQ(world.context.reactivated_count, 2u);
+    EXPECT_TRUE(world.Agree());
 }
 
 TEST(ArenaReactivate, ForAnotherHolder_TheBillMovesWithIt)
@@ -56,6 +143,7 @@ TEST(ArenaReactivate, ForAnotherHolder_TheBillMovesWithIt)
     EXPECT_EQ(world.Charged(world.weights), block.charged_bytes);
     EXPECT_TRUE(world.Agree());
     EXPECT_EQ(world.Free(block.allocation), MBR_OK);
+    Finish(&world);
 }
 
 // Its allowance could refuse it a block that already left the queue; what it pays for it may have.
@@ -74,8 +162,7 @@ TEST(ArenaReactivate, ForAHolderWithAnAllowance_OnlyWhatItPaysFor)
     EXPECT_EQ(world.Charged(exact), 16 * kMiB);
     EXPECT_TRUE(world.Agree());
     EXPECT_EQ(world.Free(again.allocation), MBR_OK);
-    world.context.finish(kStream);
-    world.context.reap();
+    Finish(&world);
 }
 
 TEST(ArenaReactivate, WithoutTheStreamOrForZeros_TakesOtherMemory)
@@ -90,8 +177,7 @@ TEST(ArenaReactivate, WithoutTheStreamOrForZeros_TakesOtherMemory)
         mbr_arena_trim(world.arena, 0);
     }
     EXPECT_EQ(world.context.reactivated_count, 0u);
-    world.context.finish(kStream);
-    world.context.reap();
+    Finish(&world);
 }
 
 // The budget has no room, and what is queued waits for another stream: the new work waits for it on
@@ -113,6 +199,7 @@ TEST(ArenaReactivate, InsteadOfARefusal_BehindAnotherStream)
     EXPECT_TRUE(world.Agree());
     for (mbr_alloc_result block : {other, third, last})
         EXPECT_EQ(world.Free(block.allocation), MBR_OK);
+    Finish(&world);
 }
 
 // What the device is done with goes first: a reap is cheaper than a wait.
@@ -128,8 +215,7 @@ TEST(ArenaReactivate, CompletedReleases_AreReapedBeforeARefusalAndBeforeAWait)
     EXPECT_EQ(block.address, done.address);
     EXPECT_EQ(world.context.reactivated_count, 0u);
     EXPECT_EQ(world.Free(block.allocation), MBR_OK);
-    world.context.finish(kStream);
-    world.context.reap();
+    Finish(&world);
 }
 
 } // namespace

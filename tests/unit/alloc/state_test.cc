@@ -16,18 +16,20 @@ constexpr uint32_t kNone = 0, kLive = MBR_ALLOCATION_LIVE, kQueued = MBR_ALLOCAT
                    kPartial = MBR_ALLOCATION_PARTIALLY_UNMAPPED,
                    kQuarantined = MBR_ALLOCATION_QUARANTINED, kLost = MBR_ALLOCATION_DEVICE_LOST,
                    kReleased = MBR_ALLOCATION_RELEASED, kReactivated = MBR_ALLOCATION_REACTIVATED,
-                   kCaptured = MBR_ALLOCATION_CAPTURED, kCount = MBR_ALLOCATION_CAPTURED + 1;
+                   kCaptured = MBR_ALLOCATION_CAPTURED, kGivenAgain = MBR_ALLOCATION_GIVEN_AGAIN,
+                   kCount = MBR_ALLOCATION_GIVEN_AGAIN + 1;
 
-// As membrane/memory.h says it: live -> queued -> released | reactivated -> live; an immediate
-// free; a queue that hands back; live or queued -> the three broken ones, each -> released;
-// captured as live, but never freed without the queue.
+// As membrane/memory.h says it: live -> queued -> released | reactivated -> given again, which goes
+// on as live does; an immediate free; a queue that hands back; live or queued -> the three broken
+// ones, each -> released; captured as live, but never freed without the queue.
 const std::set<std::pair<uint32_t, uint32_t>> kEdges = {{kNone, kLive}, {kLive, kQueued},
     {kLive, kReleased}, {kLive, kPartial}, {kLive, kQuarantined}, {kLive, kLost},
-    {kQueued, kReleased}, {kQueued, kLive}, {kQueued, kReactivated}, {kReactivated, kLive},
+    {kQueued, kReleased}, {kQueued, kLive}, {kQueued, kReactivated}, {kReactivated, kGivenAgain},
     {kQueued, kPartial}, {kQueued, kQuarantined}, {kQueued, kLost}, {kPartial, kReleased},
     {kQuarantined, kReleased}, {kLost, kReleased}, {kNone, kCaptured}, {kReactivated, kCaptured},
     {kCaptured, kQueued}, {kQueued, kCaptured}, {kCaptured, kPartial}, {kCaptured, kQuarantined},
-    {kCaptured, kLost}};
+    {kCaptured, kLost}, {kGivenAgain, kQueued}, {kQueued, kGivenAgain}, {kGivenAgain, kReleased},
+    {kGivenAgain, kPartial}, {kGivenAgain, kQuarantined}, {kGivenAgain, kLost}};
 
 TEST(AllocationState, Table_EveryPair_IsAsDocumented)
 {

@@ -291,6 +291,7 @@ TEST(ArenaThreads, Churn_WithATrimmerAndAReader_KeepsContentsAndBooks)
         EXPECT_EQ(world.Figures().live_count, pool.size());
         for (const mbr_alloc_result &block : pool)
             EXPECT_EQ(world.Free(block.allocation), MBR_OK);
+        world.context.reap(); // what was given again
         EXPECT_EQ(world.Charged(world.kv) + world.Charged(world.weights), 0u);
         EXPECT_TRUE(world.Agree());
     }

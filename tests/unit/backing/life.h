@@ -239,9 +239,8 @@ class Life
             part = random_part();
             asked.push_back({part.range->range, 0, part.offset, part.bytes});
             touched(part, [&](PaidSlot &slot) {
-                bool may_stay = slot.holder == who && !slot.was_alias;
-                busy = busy || (slot.place == Place::kLeaving && !may_stay);
-                if (slot.place == Place::kLeaving && may_stay)
+                busy = busy || (slot.place == Place::kLeaving && !slot.may_stay(who));
+                if (slot.place == Place::kLeaving && slot.may_stay(who))
                     stays_here.insert(&slot);
                 if (slot.place == Place::kFree)
                     holes[&slot] = part.range;
@@ -271,7 +270,7 @@ class Life
         uint64_t stayed = 0;
         for (PaidSlot *slot : stays_here) {
             stayed += slot->bytes;
-            slot->place = Place::kOwn;
+            slot->stay();
         }
         EXPECT_TRUE(damaged_ || result.new_bytes == fresh + stayed);
         stayed_ += stays_here.size();
@@ -346,14 +345,15 @@ class Life
             EXPECT_EQ(inside, result.decommitted_bytes);
             EXPECT_EQ(usable - inside, result.kept_bytes);
         }
+        auto made = std::make_shared<PaidDecommit>(PaidDecommit{part.offset, end, false});
+        if (!now && !leaving.empty()) /* it waits also if all stays after all */
+            part.range->decommits.push_back(made);
         for (PaidSlot *slot : leaving) {
-            if (now) {
+            auto waits = now ? part.range->former(*slot) : made;
+            if (waits)
+                slot->leave_with(waits);
+            else
                 payers_.leave(*slot);
-                continue;
-            }
-            part.range->decommits_wait = true; /* also of what stays after all */
-            slot->was_alias = slot->place == Place::kAlias;
-            slot->place = Place::kLeaving;
         }
     }
 
@@ -374,7 +374,7 @@ class Life
         if (status != MBR_OK)
             return;
         range->ended = true;
-        if (!range->decommits_wait && (now || !holds(*range)))
+        if (range->decommits.empty() && (now || !holds(*range)))
             leave_all(*range);
         else
             ending_.push_back(std::move(live_[index]));
@@ -407,7 +407,7 @@ class Life
             leave_all(*range);
         ending_.clear();
         for (auto &range : live_) {
-            range->decommits_wait = false;
+            range->decommits.clear();
             for (PaidSlot &slot : range->slots) {
                 if (slot.place == Place::kLeaving)
                     payers_.leave(slot);

@@ -22,13 +22,39 @@ struct PaidExtent {
 
 enum class Place { kFree, kOwn, kAlias, kLeaving };
 
+/* A decommit in the queue; kept_from: a growth has kept a place of it, so that all of its places
+ * wait for it whenever they are given back. */
+struct PaidDecommit {
+    uint64_t offset, end;
+    bool kept_from;
+};
+
 struct PaidSlot {
     uint64_t offset, bytes;
     Place place = Place::kFree;
     int holder = 0;
     std::shared_ptr<PaidExtent> extent;
-    bool was_alias = false; /* of a leaving one */
+    bool was_alias = false;                 /* of a leaving one */
+    std::shared_ptr<PaidDecommit> decommit; /* the same */
     bool usable() const { return place == Place::kOwn || place == Place::kAlias; }
+
+    void leave_with(const std::shared_ptr<PaidDecommit> &waits)
+    {
+        decommit = waits;
+        was_alias = place == Place::kAlias;
+        place = Place::kLeaving;
+    }
+    /* Of a leaving one, for new work of this holder: nobody else uses it. */
+    bool may_stay(int who) const
+    {
+        return holder == who && !was_alias && extent && extent->slots.size() == 1 &&
+            extent->keeps.empty();
+    }
+    void stay()
+    {
+        place = Place::kOwn;
+        decommit->kept_from = true;
+    }
 };
 
 /* Sizes by the equation of the growth, step by step. */
@@ -39,7 +65,7 @@ inline std::vector<PaidSlot> cut(uint64_t bytes, uint64_t unit, uint64_t most, u
         uint64_t size = unit;
         while (divisor != 0 && size * 2 <= most && size * 2 <= at / divisor && at % (size * 2) == 0)
             size *= 2;
-        slots.push_back({at, size, Place::kFree, 0, nullptr, false});
+        slots.push_back({at, size, Place::kFree, 0, nullptr, false, nullptr});
         at += size;
     }
     return slots;
@@ -111,7 +137,18 @@ struct LiveRange {
     uint32_t group;
     std::vector<PaidSlot> slots;
     bool ended = false;
-    bool decommits_wait = false; /* in the queue: they hold back the end of the whole */
+    /* In the queue: they hold back the end of the whole. */
+    std::vector<std::shared_ptr<PaidDecommit>> decommits;
+
+    std::shared_ptr<PaidDecommit> former(const PaidSlot &slot) const
+    {
+        for (const auto &decommit : decommits) {
+            if (decommit->kept_from && decommit->offset <= slot.offset &&
+                slot.offset + slot.bytes <= decommit->end)
+                return decommit;
+        }
+        return nullptr;
+    }
 };
 
 struct LivePrefix {

@@ -44,6 +44,15 @@ class Rejoin : public World
                 streams.data(), static_cast<uint32_t>(streams.size()), &result, nullptr));
         EXPECT_EQ((end_granules - first) * kGranule, result.decommitted_bytes);
     }
+    void LeaveNow(uint64_t first, uint64_t end_granules)
+    {
+        mbr_range_decommit_result result = {};
+        result.struct_size = sizeof(result);
+        EXPECT_EQ(MBR_OK,
+            mbr_range_give_back(range, first * kGranule, (end_granules - first) * kGranule, true,
+                nullptr, 0, &result, nullptr));
+        EXPECT_EQ((end_granules - first) * kGranule, result.decommitted_bytes);
+    }
     mbr_status Grow(uint64_t end_granules, uint64_t stream_id, mbr_holder *holder = nullptr,
         uint32_t flags = 0, mbr_status (*publish)(void *) = nullptr)
     {
@@ -127,6 +136,73 @@ TEST(Rejoin, ForOtherWork_IsBusyAsBefore)
     world.Leave(4, 8, {world.stream});
     EXPECT_EQ(MBR_BUSY, world.Grow(8, world.stream, world.prefix));
     EXPECT_TRUE(world.agree());
+}
+
+// Whoever gives back at once what was kept from a decommit proves that his own work is done; what
+// the decommit waits for still runs.
+TEST(Rejoin, GivenBackNow_GoesWithTheDecommitBefore)
+{
+    Rejoin world;
+    world.Leave(4, 8, {world.stream});
+    ASSERT_EQ(MBR_OK, world.Grow(6, world.stream));
+    uint64_t unmaps = world.fake.calls(Slot::kUnmap);
+    world.LeaveNow(2, 6);
+    EXPECT_EQ(unmaps + 2, world.fake.calls(Slot::kUnmap)) << "what no decommit had before";
+    EXPECT_EQ(MBR_BUSY, world.Grow(6, 0));
+    EXPECT_TRUE(world.agree());
+    ASSERT_EQ(MBR_OK, world.Grow(5, world.stream)) << "and may be kept once more";
+    world.LeaveNow(4, 5);
+    EXPECT_EQ(unmaps + 2, world.fake.calls(Slot::kUnmap));
+    world.Reach();
+    EXPECT_EQ(unmaps + 6, world.fake.calls(Slot::kUnmap));
+    EXPECT_EQ(4 * kGranule, world.charged(world.kv));
+    EXPECT_TRUE(world.agree());
+    ASSERT_EQ(MBR_OK, world.Grow(6, world.stream));
+    world.LeaveNow(4, 6);
+    EXPECT_EQ(4 * kGranule, world.charged(world.kv)) << "the decommit before is settled";
+}
+
+// The same of a decommit that waits for another stream only; and new work there comes after its own
+// stream's, but not after the first one's.
+TEST(Rejoin, GivenBackBehindAnotherStream_GoesWithTheDecommitBefore)
+{
+    Rejoin world;
+    world.Leave(4, 8, {world.stream});
+    ASSERT_EQ(MBR_OK, world.Grow(8, world.stream));
+    world.Leave(4, 8, {world.other});
+    EXPECT_EQ(MBR_BUSY, world.Grow(8, world.other));
+    EXPECT_EQ(MBR_BUSY, world.Grow(8, world.stream));
+    world.Reach();
+    EXPECT_EQ(4 * kGranule, world.charged(world.kv));
+    EXPECT_EQ(4 * kGranule, world.figures(world.range).committed_bytes);
+}
+
+// What a prefix keeps or another range shows is read by others: new work gets memory of its own.
+TEST(Rejoin, OfWhatOthersUse_IsBusyAsBefore)
+{
+    Rejoin world;
+    mbr_range_part part = {world.range, 0, 4 * kGranule, 4 * kGranule};
+    mbr_prefix *prefix = nullptr;
+    mbr_prefix_result made = {};
+    made.struct_size = sizeof(made);
+    ASSERT_EQ(MBR_OK,
+        mbr_backing_make_prefix(world.backing, &part, 1, world.prefix, &prefix, &made, nullptr));
+    mbr_range *reader = world.reserve(64 * kGranule);
+    uint64_t limit = UINT64_MAX;
+    mbr_prefix_attach_result attached = {};
+    attached.struct_size = sizeof(attached);
+    ASSERT_EQ(
+        MBR_OK, mbr_prefix_map_into(prefix, &reader, 1, &limit, world.kv, &attached, nullptr));
+    world.Leave(4, 8, {world.stream});
+    EXPECT_EQ(MBR_BUSY, world.Grow(8, world.stream)) << "the prefix and the reader";
+    mbr_prefix_end(prefix);
+    EXPECT_EQ(MBR_BUSY, world.Grow(8, world.stream)) << "the reader";
+    world.Reach();
+    ASSERT_EQ(MBR_OK, world.Grow(8, world.stream));
+    EXPECT_NE(world.fake.extent_at(mbr_range_address(world.range) + 4 * kGranule),
+        world.fake.extent_at(mbr_range_address(reader) + 4 * kGranule));
+    EXPECT_TRUE(world.agree());
+    EXPECT_EQ(MBR_OK, world.end(reader));
 }
 
 // A growth that is undone leaves what was leaving as it was; fills that it began are waited for.

@@ -290,6 +290,44 @@ TEST(Manager, ReleasesThatAreQueued_HoldEverythingBelowThemOpen)
     EXPECT_EQ(MBR_OK, mbr_ep_drain(world.manager, world.ep, kNever, &world.error));
 }
 
+// Who frees at once what was given again knows of his own work alone.
+TEST(Manager, GivenAgainAndFreedNow_GoesToOthersAfterTheOldWork)
+{
+    HostWorld world;
+    SKIP_WITHOUT_CPU_EP(world);
+    std::atomic<bool> open{false};
+    ASSERT_EQ(MBR_OK,
+        mbr_cpu_host_function(
+            world.cpu, world.native,
+            [](void *context) {
+                while (!*static_cast<std::atomic<bool> *>(context))
+                    std::this_thread::yield();
+            },
+            &open, &world.error));
+    auto request = sized<mbr_alloc_request>();
+    request.binding = world.binding;
+    request.holder = world.holder;
+    request.stream = world.stream;
+    request.bytes = 16 * kMiB;
+    auto first = sized<mbr_alloc_result>(), again = sized<mbr_alloc_result>();
+    EXPECT_EQ(MBR_OK, mbr_alloc(world.manager, &request, &first, &world.error));
+    auto behind = sized<mbr_free_request>();
+    behind.allocation = first.allocation;
+    EXPECT_EQ(MBR_OK, mbr_free(world.manager, &behind, &world.error));
+    EXPECT_EQ(MBR_OK, mbr_alloc(world.manager, &request, &again, &world.error));
+    EXPECT_EQ(first.address, again.address);
+    EXPECT_EQ(MBR_OK, world.free_now(again.allocation)) << world.error.text;
+    mbr_manager_poll(world.manager);
+    request.stream = {0};
+    auto other = sized<mbr_alloc_result>();
+    EXPECT_EQ(MBR_OK, mbr_alloc(world.manager, &request, &other, &world.error));
+    EXPECT_NE(again.address, other.address);
+    open = true;
+    EXPECT_EQ(MBR_OK, mbr_ep_drain(world.manager, world.ep, kNever, &world.error));
+    EXPECT_EQ(MBR_OK, world.free_now(other.allocation));
+    EXPECT_TRUE(world.clean());
+}
+
 // The end of an EP: retired, it takes nothing new and its frees go on; it is destroyed once its
 // queue is drained, and a deadline that passes leaves everything as it was.
 TEST(Manager, RetiredEp_FreesGoOnUntilItIsDrainedAndDestroyed)

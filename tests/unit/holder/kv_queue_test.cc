@@ -171,6 +171,65 @@ TEST(KvQueue, EagerCopy_QueueIsFull_OwesTheOldOneAndFreesItLater)
     EXPECT_EQ(MBR_OK, mbr_kv_destroy(kv, &world.error));
 }
 
+/* What is made in a capture, or was given again, goes back through the queue and no other way. */
+TEST(KvQueue, RefusedEagerCreation_QueueIsFull_OwesItsRoomAndFreesItLater)
+{
+    HostWorld world(64 * kMiB, nullptr, "plugins/host/libmembrane-host.so", small_granule());
+    SmallQueue queue(world, 1);
+    auto payer = sized<mbr_holder_request>();
+    payer.role = MBR_ROLE_KV;
+    payer.authority = world.authority;
+    payer.name = "short of one group";
+    payer.allowance_bytes = 700 * 1024; /* the groups take 512 and 256 KiB */
+    auto request = sized<mbr_kv_request>();
+    ASSERT_EQ(
+        MBR_OK, mbr_manager_create_holder(world.manager, &payer, &request.holder, &world.error));
+    request.mode = MBR_KV_EAGER_WHOLE;
+    request.binding = queue.binding;
+    request.geometry = kTwoGroups;
+    request.max_tokens = 1024;
+    mbr_kv *kv;
+    ASSERT_EQ(MBR_OK, mbr_kv_create(world.manager, &request, &kv, &world.error));
+    auto charged = [&] {
+        auto figures = sized<mbr_holder_figures>();
+        EXPECT_EQ(
+            MBR_OK, mbr_manager_read_holder(world.manager, request.holder, &figures, &world.error));
+        return figures.charged_bytes;
+    };
+    auto other = sized<mbr_alloc_request>();
+    other.binding = queue.binding;
+    other.holder = world.holder;
+    other.stream = queue.stream;
+    other.bytes = 4096;
+    auto filler = sized<mbr_alloc_result>();
+    ASSERT_EQ(MBR_OK, mbr_alloc(world.manager, &other, &filler, &world.error));
+    auto wanted = sized<mbr_sequence_request>();
+    wanted.stream = queue.stream;
+    wanted.tokens = 10;
+    mbr_sequence *refused;
+    mbr_graph_handle graph;
+    {
+        Gate gate(world.cpu, queue.native);
+        auto release = sized<mbr_free_request>();
+        release.allocation = filler.allocation;
+        ASSERT_EQ(MBR_OK, mbr_free(world.manager, &release, &world.error)); /* fills the queue */
+        ASSERT_EQ(MBR_OK, mbr_ep_capture_begin(world.manager, queue.stream, kNever, &world.error));
+        EXPECT_EQ(MBR_OVER_BUDGET, mbr_sequence_create(kv, &wanted, &refused, &world.error));
+        EXPECT_NE(0u, charged());
+        EXPECT_EQ(MBR_QUEUE_FULL, mbr_kv_destroy(kv, &world.error));
+        EXPECT_EQ(MBR_OK, mbr_ep_capture_end(world.manager, queue.stream, &graph, &world.error));
+    }
+    queue.settle();
+    ASSERT_EQ(MBR_OK, mbr_ep_graph_retire(world.manager, graph, nullptr, 0, &world.error));
+    queue.settle();
+    EXPECT_NE(0u, charged());
+    EXPECT_EQ(MBR_OK, mbr_kv_destroy(kv, &world.error)) << world.error.text;
+    queue.settle();
+    EXPECT_EQ(0u, charged());
+    EXPECT_TRUE(world.clean());
+    EXPECT_EQ(MBR_OK, mbr_manager_destroy_holder(world.manager, request.holder, &world.error));
+}
+
 /* The window takes the extent in which the second fragment begins; the first one ends in it. The
  * append comes after what still uses it, on the same stream, so that it stays. */
 TEST(KvQueue, Append_NeedsAnExtentThatIsStillLeaving_KeepsItOnItsStream)
