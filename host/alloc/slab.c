@@ -6,6 +6,8 @@
 #include <utlist.h>
 
 #define BITS_OF_WORD 64
+#define RECORDS_OF_LINE ((uint32_t)(MBR_LINE_BYTES / sizeof(mbr_record)))
+#define LINE_WORDS 16 /* of bits that are looked at for whole lines */
 
 /* ---- Bits: blocks that are here */
 static bool has_blocks(const mbr_slab *slab)
@@ -46,10 +48,47 @@ static void carve(mbr_slab *slab)
     slab->first_word = begin / BITS_OF_WORD;
 }
 
+/* Of the bits, those of whole lines of records: every byte that is full. */
+static uint64_t whole_lines(uint64_t bits)
+{
+    uint64_t full = bits & bits >> 1;
+    full &= full >> 2;
+    full &= full >> 4;
+    return (full & UINT64_C(0x0101010101010101)) * 0xFF;
+}
+
+/* Takes the lowest of `chosen`, which are bits of the word. */
+static uint32_t take_of_word(
+    mbr_slab *slab, uint32_t word, uint64_t chosen, uint32_t *blocks, uint32_t count)
+{
+    const mbr_record *records = first_record(slab);
+    uint32_t taken = 0;
+    for (; chosen != 0 && taken < count; chosen &= chosen - 1) {
+        uint32_t nth = word * BITS_OF_WORD + (uint32_t)__builtin_ctzll(chosen);
+        __builtin_prefetch(&records[nth], 1);
+        blocks[taken++] = first_block(slab) + nth;
+        slab->bits[word] &= ~(chosen & -chosen);
+    }
+    slab->here_count -= taken;
+    return taken;
+}
+
+/* Who takes many takes whole lines of records where they are near, so that threads that take from
+ * one slab in turns do not write to the same lines. */
+static uint32_t take_lines(mbr_slab *slab, uint32_t *blocks, uint32_t count)
+{
+    uint32_t taken = 0, carved = (slab->carved_count + BITS_OF_WORD - 1) / BITS_OF_WORD;
+    uint32_t end = carved - slab->first_word < LINE_WORDS ? carved : slab->first_word + LINE_WORDS;
+    count -= count % RECORDS_OF_LINE;
+    for (uint32_t word = slab->first_word; word < end && taken < count; word++)
+        taken +=
+            take_of_word(slab, word, whole_lines(slab->bits[word]), blocks + taken, count - taken);
+    return taken;
+}
+
 static uint32_t take_bits(mbr_slab *slab, uint32_t *blocks, uint32_t count)
 {
-    uint32_t taken = 0;
-    const mbr_record *records = first_record(slab);
+    uint32_t taken = slab->here_count != 0 ? take_lines(slab, blocks, count) : 0;
     while (taken < count && has_blocks(slab)) {
         if (slab->here_count == 0)
             carve(slab);
@@ -57,14 +96,7 @@ static uint32_t take_bits(mbr_slab *slab, uint32_t *blocks, uint32_t count)
         while (slab->bits[word] == 0)
             word++;
         slab->first_word = word;
-        uint64_t bits = slab->bits[word];
-        for (; bits != 0 && taken < count; bits &= bits - 1) {
-            uint32_t nth = word * BITS_OF_WORD + (uint32_t)__builtin_ctzll(bits);
-            __builtin_prefetch(&records[nth], 1);
-            blocks[taken++] = first_block(slab) + nth;
-            slab->here_count--;
-        }
-        slab->bits[word] = bits;
+        taken += take_of_word(slab, word, slab->bits[word], blocks + taken, count - taken);
     }
     return taken;
 }

@@ -1,6 +1,7 @@
 /* Lets tests in C++ at the records of an arena. Decides nothing. */
 #include "tests/unit/alloc/door.h"
 
+#include "host/alloc/class.h"
 #include "host/alloc/payer.h"
 #include "host/alloc/record.h"
 
@@ -89,6 +90,25 @@ mbr_allocation_handle door_wear(
     atomic_store(&record->word, (word & ~MBR_WORD_GENERATION) | generation);
     return (mbr_allocation_handle){
         generation | (allocation.value & (MBR_ALLOCATION_LIMIT_COUNT - 1))};
+}
+
+_Static_assert(DOOR_LINE_RECORDS * sizeof(mbr_record) == MBR_LINE_BYTES, "a line's records");
+
+uint32_t door_take(mbr_arena *arena, uint64_t bytes, uint32_t *blocks, uint32_t count)
+{
+    mbr_lock_take(&arena->lock);
+    uint32_t taken =
+        mbr_slabs_take_locked(arena, mbr_class_for(bytes, MBR_BLOCK_ALIGN_BYTES), blocks, count);
+    mbr_lock_drop(&arena->lock);
+    return taken;
+}
+
+void door_put(mbr_arena *arena, const uint32_t *blocks, uint32_t count)
+{
+    mbr_lock_take(&arena->lock);
+    for (uint32_t i = 0; i < count; i++)
+        mbr_slabs_put_locked(arena, blocks[i]);
+    mbr_lock_drop(&arena->lock);
 }
 
 void door_corrupt(mbr_arena *arena, mbr_allocation_handle allocation, int figure, int by)

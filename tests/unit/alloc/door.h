@@ -33,6 +33,12 @@ void door_record_begin(void);
  * more; the new one is returned. */
 mbr_allocation_handle door_wear(
     mbr_alloc_table *table, mbr_allocation_handle allocation, uint64_t lives);
+
+/* ---- Blocks of the slabs, past all magazines. A line has DOOR_LINE_RECORDS records in a row. */
+enum { DOOR_LINE_RECORDS = 8 };
+uint32_t door_take(mbr_arena *arena, uint64_t bytes, uint32_t *blocks, uint32_t count);
+void door_put(mbr_arena *arena, const uint32_t *blocks, uint32_t count);
+
 /* Makes one figure wrong, and right again with the opposite sign: what the audit must notice. */
 enum {
     DOOR_OUT_COUNT,

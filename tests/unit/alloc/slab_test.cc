@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 #include <random>
+#include <set>
 #include <vector>
 
 extern "C" {
@@ -81,6 +82,48 @@ TEST(Arena, Slabs_AMechanismWithLargeGranules_UsesWhatItIsGiven)
     EXPECT_TRUE(world.Agree());
     for (mbr_allocation_handle handle : handles)
         EXPECT_EQ(world.Free(handle), MBR_OK);
+}
+
+// Two threads that write to the records of one line wait for each other at each of them.
+TEST(Arena, Slabs_TakenFromInTurn_GiveWholeLinesOfRecords)
+{
+    constexpr uint32_t kBatch = 32;
+    World world;
+    mbr_allocation_handle first = world.Alloc(512).allocation; // the slab is there
+    auto take = [&](uint32_t count) {
+        std::vector<uint32_t> blocks(count);
+        EXPECT_EQ(door_take(world.arena, 512, blocks.data(), count), count);
+        return blocks;
+    };
+    auto put = [&](const std::vector<uint32_t> &blocks) {
+        door_put(world.arena, blocks.data(), static_cast<uint32_t>(blocks.size()));
+    };
+    auto lines = [](const std::vector<uint32_t> &blocks) {
+        std::set<uint32_t> of;
+        for (uint32_t block : blocks)
+            of.insert(block / DOOR_LINE_RECORDS);
+        return of;
+    };
+    std::vector<uint32_t> few = take(3); // a line that is not whole any more
+    for (int round = 0; round < 20; round++) {
+        std::vector<uint32_t> one = take(kBatch), other = take(kBatch);
+        for (uint32_t line : lines(one))
+            ASSERT_EQ(lines(other).count(line), 0u) << "line " << line << ", round " << round;
+        std::vector<uint32_t> mixed; // come back in turns, and some do not
+        for (uint32_t i = 0; i < kBatch; i++) {
+            mixed.push_back(one[i]);
+            mixed.push_back(other[kBatch - 1 - i]);
+        }
+        few.push_back(mixed.back());
+        mixed.pop_back();
+        put(mixed);
+    }
+    put(few);
+    put(take(5));
+    std::vector<uint32_t> rest = take(kBatch + 3); // what is no whole line comes from anywhere
+    EXPECT_EQ(std::set<uint32_t>(rest.begin(), rest.end()).size(), kBatch + 3);
+    put(rest);
+    EXPECT_EQ(world.Free(first), MBR_OK);
 }
 
 // ---- Worn blocks
