@@ -10,6 +10,7 @@ bench || exit 1
 # On one device the row that wants two is left out, and refused where it is named; a plugin that
 # cannot be opened is told.
 STANDIN_DEVICES=1
+bench 2>&1 | grep -q 'P20 is left out' || exit 1
 bench --only P20 && exit 1
 bench --only P3 || exit 1
 ! bench --only P3 --plugin ./absent.so

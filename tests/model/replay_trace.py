@@ -18,7 +18,7 @@ A line begins with who did it: a letter for a fiber, `-` for code outside of all
     arbitrate A NOW FREE SET LIMIT COUNT      what went in, with COUNT of the next:
     wish A N BYTES SINCE DEADLINE H LEFT OWN PRIORITY ASKING
     verdict A N VERDICT HELD                  what came out, one a wish, and then:
-    arbitrated A HELD LEFT LACKING NEXT WAITING
+    arbitrated A HELD LEFT LACKING
     books A N H BYTES                         the bytes of ticket N are its holder's
     moves A N FROM TO                         its state
     returns A N H BYTES                       a granted ticket gives its bytes back

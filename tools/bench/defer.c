@@ -128,18 +128,6 @@ static bool pairs(void *context, uint32_t thread, uint64_t count)
 }
 
 /* ---- D3: each free by itself */
-static int compare(const void *left, const void *right)
-{
-    double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
-static double rank(double *samples, uint64_t count, double share)
-{
-    qsort(samples, count, sizeof *samples, compare);
-    return samples[(uint64_t)((double)(count - 1) * share)];
-}
-
 static bool frees_once(defer_state *state, double *median_ns, double *p99_ns)
 {
     bool done = take_all(state) && stall(state);
@@ -149,31 +137,31 @@ static bool frees_once(defer_state *state, double *median_ns, double *p99_ns)
         state->samples_ns[i] = mbr_bench_wall_ns() - begin;
     }
     done = let_go(state) && done;
-    *median_ns = rank(state->samples_ns, FREES_A_ROUND, 0.5);
-    *p99_ns = rank(state->samples_ns, FREES_A_ROUND, 0.99);
+    *median_ns = mbr_bench_rank(state->samples_ns, FREES_A_ROUND, 0.5);
+    *p99_ns = mbr_bench_rank(state->samples_ns, FREES_A_ROUND, 0.99);
     return done;
 }
 
-/* Both sides in turn; of each the medians over the rounds of its medians and of its p99. */
+static bool frees_behind(void *context, double *median_ns, double *p99_ns)
+{
+    ((defer_state *)context)->now = false;
+    return frees_once(context, median_ns, p99_ns);
+}
+
+static bool frees_now(void *context, double *median_ns, double *p99_ns)
+{
+    ((defer_state *)context)->now = true;
+    return frees_once(context, median_ns, p99_ns);
+}
+
 static bool measure_single(mbr_bench *bench, defer_state *state, mbr_bench_row *row)
 {
-    static double medians[2][MBR_BENCH_MAX_ROUNDS_COUNT], p99s[2][MBR_BENCH_MAX_ROUNDS_COUNT];
-    uint64_t rounds = bench->options->rounds;
-    bool done = true;
-    for (uint64_t round = 0; round <= rounds && done; round++)
-        for (uint32_t side = 0; side < 2 && done; side++) {
-            uint64_t at = round == 0 ? 0 : round - 1; /* the first one warms up */
-            state->now = side == 1;
-            done = frees_once(state, &medians[side][at], &p99s[side][at]);
-        }
-    row->ours = (mbr_bench_side){rank(medians[0], rounds, 0.5), rank(p99s[0], rounds, 0.5),
-        MBR_BENCH_UNKNOWN, MBR_BENCH_UNKNOWN};
-    row->theirs = (mbr_bench_side){rank(medians[1], rounds, 0.5), rank(p99s[1], rounds, 0.5),
-        MBR_BENCH_UNKNOWN, MBR_BENCH_UNKNOWN};
-    row->has_baseline = true;
+    const mbr_bench_turn sides[] = {frees_behind, frees_now};
+    if (!mbr_bench_turns(bench, sides, state, row))
+        return false;
     row->value = row->ours.p99;
     row->ratio = row->theirs.p99 / row->ours.p99;
-    return done;
+    return true;
 }
 
 /* ---- D4: epochs of frees behind the stream that works, with others queued behind the one that

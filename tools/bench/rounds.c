@@ -3,6 +3,7 @@
 
 #include "tools/bench/crew.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -98,16 +99,21 @@ static int compare(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
+double mbr_bench_rank(double *samples, uint64_t count, double share)
+{
+    qsort(samples, count, sizeof *samples, compare);
+    return samples[(uint64_t)ceil((double)count * share) - 1];
+}
+
 static void summarize(mbr_contestant *one, double *samples, uint64_t rounds)
 {
     qsort(samples, rounds, sizeof *samples, compare);
     uint64_t middle = rounds / 2;
-    uint64_t rank = (rounds * 99 + 99) / 100; /* the smallest sample with 99 % at or below it */
     uint32_t threads = one->thread_count > 1 ? one->thread_count : 1;
     double operations = (double)(one->count * threads);
     double median = rounds % 2 != 0 ? samples[middle] : (samples[middle - 1] + samples[middle]) / 2;
     one->median_ns = median / operations;
-    one->p99_ns = samples[rank - 1] / operations;
+    one->p99_ns = mbr_bench_rank(samples, rounds, 0.99) / operations;
     one->min_ns = samples[0] / operations;
 }
 
@@ -174,6 +180,27 @@ bool mbr_bench_rounds(
     mbr_crew_destroy(crew);
     free(samples);
     return done;
+}
+
+/* ---- Turns */
+bool mbr_bench_turns(
+    mbr_bench *bench, const mbr_bench_turn sides[2], void *context, mbr_bench_row *row)
+{
+    static double medians[2][MBR_BENCH_MAX_ROUNDS_COUNT], p99s[2][MBR_BENCH_MAX_ROUNDS_COUNT];
+    uint64_t rounds = bench->options->rounds;
+    for (uint64_t round = 0; round <= rounds; round++)
+        for (uint32_t i = 0; i < 2; i++) {
+            uint32_t side = (uint32_t)((round + i) % 2);
+            uint64_t at = round == 0 ? 0 : round - 1; /* the first one warms up */
+            if (!sides[side](context, &medians[side][at], &p99s[side][at]))
+                return false;
+        }
+    row->ours.median = mbr_bench_rank(medians[0], rounds, 0.5);
+    row->ours.p99 = mbr_bench_rank(p99s[0], rounds, 0.5);
+    row->theirs.median = mbr_bench_rank(medians[1], rounds, 0.5);
+    row->theirs.p99 = mbr_bench_rank(p99s[1], rounds, 0.5);
+    row->has_baseline = true;
+    return true;
 }
 
 /* ---- Rows */

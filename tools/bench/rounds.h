@@ -37,6 +37,16 @@ bool mbr_bench_rounds(
 double mbr_bench_own_ns(void);
 double mbr_bench_wall_ns(void);
 
+/* Sorts the samples. The smallest with that share of all at or below it. */
+double mbr_bench_rank(double *samples, uint64_t count, double share);
+
+/* A turn of a side that times each of its operations by itself. False: the run fails. */
+typedef bool (*mbr_bench_turn)(void *context, double *median_ns, double *p99_ns);
+/* Ours and theirs in turn, after one turn each that does not count. Of each the medians over the
+ * rounds of its medians and of its p99; value and ratio are the caller's. */
+bool mbr_bench_turns(
+    mbr_bench *bench, const mbr_bench_turn sides[2], void *context, mbr_bench_row *row);
+
 void mbr_bench_take_side(mbr_bench_side *side, const mbr_contestant *contestant, double scale);
 
 /* Fills a row whose value is ours minus theirs, in ns an operation. */

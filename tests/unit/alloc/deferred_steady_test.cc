@@ -2,6 +2,7 @@
 // the steady state take no heap, make no system call, and signal once for 64 frees, or not at all
 // where the memory is used again on its own stream. Heap calls are counted at link time (--wrap); a
 // system call ends the child that makes it.
+#include "tests/unit/alloc/heap_count.h"
 #include "tests/unit/backing/world.h"
 
 extern "C" {
@@ -14,29 +15,6 @@ extern "C" {
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-static std::atomic<uint64_t> heap_count{0};
-
-extern "C" {
-
-void *__real_calloc(size_t count, size_t bytes);
-void *__real_malloc(size_t bytes);
-void *__wrap_calloc(size_t count, size_t bytes);
-void *__wrap_malloc(size_t bytes);
-
-void *__wrap_calloc(size_t count, size_t bytes)
-{
-    heap_count++;
-    return __real_calloc(count, bytes);
-}
-
-void *__wrap_malloc(size_t bytes)
-{
-    heap_count++;
-    return __real_malloc(bytes);
-}
-
-} // extern "C"
 
 namespace membrane
 {

@@ -1,6 +1,7 @@
 // I20: allocate and free in the steady state perform no malloc, take no lock and make no system
 // call. Locks and the C library's heap are counted at link time (--wrap); system calls end the
 // process: the work runs in a child that the kernel allows nothing but to exit.
+#include "tests/unit/alloc/heap_count.h"
 #include "tests/unit/alloc/world.h"
 
 #include <linux/seccomp.h>
@@ -12,34 +13,17 @@
 #include <functional>
 #include <vector>
 
-static std::atomic<uint64_t> lock_count{0}, heap_count{0};
+static std::atomic<uint64_t> lock_count{0};
 
 extern "C" {
 
 void __real_mbr_lock_take(mbr_lock *lock);
-void *__real_calloc(size_t count, size_t bytes);
-void *__real_malloc(size_t bytes);
-
 void __wrap_mbr_lock_take(mbr_lock *lock);
-void *__wrap_calloc(size_t count, size_t bytes);
-void *__wrap_malloc(size_t bytes);
 
 void __wrap_mbr_lock_take(mbr_lock *lock)
 {
     lock_count++;
     __real_mbr_lock_take(lock);
-}
-
-void *__wrap_calloc(size_t count, size_t bytes)
-{
-    heap_count++;
-    return __real_calloc(count, bytes);
-}
-
-void *__wrap_malloc(size_t bytes)
-{
-    heap_count++;
-    return __real_malloc(bytes);
 }
 
 } // extern "C"

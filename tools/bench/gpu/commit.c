@@ -10,7 +10,6 @@
 #include <stdlib.h>
 
 #define SMALL_BYTES (UINT64_C(64) << 20)
-#define RUN_COUNT 16
 #define HANDLE_LIMIT_COUNT 512
 
 typedef struct commit_state {
@@ -128,6 +127,19 @@ static bool close_field(mbr_bench *bench, commit_field *field, bool done)
     return mbr_bench_device_close(bench, &field->device, done);
 }
 
+static bool run_field(mbr_bench *bench, mbr_bench_row *rows,
+    bool (*measure)(mbr_bench *bench, commit_field *field, mbr_bench_row *rows))
+{
+    commit_field *field = calloc(1, sizeof *field);
+    if (field == NULL)
+        return mbr_bench_fail(bench, "no memory for the contestants");
+    bool done = open_field(bench, field);
+    if (done || field->device.world.manager != NULL)
+        done = close_field(bench, field, done && measure(bench, field, rows));
+    free(field);
+    return done;
+}
+
 /* Slots that one commit calls, with what stands around it. */
 static bool count_calls(commit_state *state, bool (*before)(void *context),
     bool (*after)(void *context), mbr_bench_side *side)
@@ -196,18 +208,6 @@ static bool measure_cold(mbr_bench *bench, commit_field *field, mbr_bench_row *r
     return true;
 }
 
-static bool run_cold(mbr_bench *bench, mbr_bench_row *rows)
-{
-    commit_field *field = calloc(1, sizeof *field);
-    if (field == NULL)
-        return mbr_bench_fail(bench, "no memory for the contestants");
-    bool done = open_field(bench, field);
-    if (done || field->device.world.manager != NULL)
-        done = close_field(bench, field, done && measure_cold(bench, field, rows));
-    free(field);
-    return done;
-}
-
 /* ---- P2 and P3: from the pool, and parked */
 static bool measure_warm(mbr_bench *bench, commit_field *field, mbr_bench_row *rows)
 {
@@ -229,16 +229,14 @@ static bool measure_warm(mbr_bench *bench, commit_field *field, mbr_bench_row *r
         count_calls(sides[2].context, reserve_parked, release_and_trim, &rows[2].ours);
 }
 
+static bool run_cold(mbr_bench *bench, mbr_bench_row *rows)
+{
+    return run_field(bench, rows, measure_cold);
+}
+
 static bool run_warm(mbr_bench *bench, mbr_bench_row *rows)
 {
-    commit_field *field = calloc(1, sizeof *field);
-    if (field == NULL)
-        return mbr_bench_fail(bench, "no memory for the contestants");
-    bool done = open_field(bench, field);
-    if (done || field->device.world.manager != NULL)
-        done = close_field(bench, field, done && measure_warm(bench, field, rows));
-    free(field);
-    return done;
+    return run_field(bench, rows, measure_warm);
 }
 
 static const mbr_bench_plan cold_plans[] = {

@@ -24,19 +24,6 @@ typedef struct defer_state {
     double samples_ns[FREES_A_ROUND];
 } defer_state;
 
-static int compare(const void *left, const void *right)
-{
-    double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
-/* The sample with that share of all at or below it. */
-static double rank(double *samples, uint64_t count, double share)
-{
-    qsort(samples, count, sizeof *samples, compare);
-    return samples[(uint64_t)((double)(count - 1) * share)];
-}
-
 /* ---- P10: what a free behind a busy stream costs its caller */
 static bool take_blocks(defer_state *state)
 {
@@ -74,20 +61,22 @@ static bool let_go_and_drain(defer_state *state)
     return mbr_ep_drain(world->manager, world->ep, deadline_ns, &world->error) == MBR_OK;
 }
 
-static bool ours_once(defer_state *state, double *median_ns, double *p99_ns)
+static bool ours_once(void *context, double *median_ns, double *p99_ns)
 {
+    defer_state *state = context;
     if (!take_blocks(state) ||
         !mbr_kernels_hold(&state->device.hand, &state->kernels, state->device.stream))
         return false;
     bool done = free_blocks(state);
     done = let_go_and_drain(state) && done;
-    *median_ns = rank(state->samples_ns, FREES_A_ROUND, 0.5);
-    *p99_ns = rank(state->samples_ns, FREES_A_ROUND, 0.99);
+    *median_ns = mbr_bench_rank(state->samples_ns, FREES_A_ROUND, 0.5);
+    *p99_ns = mbr_bench_rank(state->samples_ns, FREES_A_ROUND, 0.99);
     return done;
 }
 
-static bool theirs_once(defer_state *state, double *median_ns, double *p99_ns)
+static bool theirs_once(void *context, double *median_ns, double *p99_ns)
 {
+    defer_state *state = context;
     mbr_hand *hand = &state->device.hand;
     mbr_cuda_stream stream = state->device.stream;
     for (uint32_t i = 0; i < FREES_A_ROUND; i++)
@@ -106,8 +95,8 @@ static bool theirs_once(defer_state *state, double *median_ns, double *p99_ns)
         state->samples_ns[i] = mbr_bench_wall_ns() - begin;
     }
     mbr_kernels_let_go(&state->kernels);
-    *median_ns = rank(state->samples_ns, FREES_A_ROUND, 0.5);
-    *p99_ns = rank(state->samples_ns, FREES_A_ROUND, 0.99);
+    *median_ns = mbr_bench_rank(state->samples_ns, FREES_A_ROUND, 0.5);
+    *p99_ns = mbr_bench_rank(state->samples_ns, FREES_A_ROUND, 0.99);
     return mbr_hand_did(hand, hand->call.stream_synchronize(stream), "cuStreamSynchronize") && done;
 }
 
@@ -119,34 +108,11 @@ static mbr_ep_figures figures_of(defer_state *state)
     return figures;
 }
 
-typedef bool (*once)(defer_state *state, double *median_ns, double *p99_ns);
-
-/* Both sides in turn; of each the medians over the rounds of its medians and of its p99. */
-static bool take_turns(mbr_bench *bench, defer_state *state, const once *sides, mbr_bench_row *row)
-{
-    static double medians[2][MBR_BENCH_MAX_ROUNDS_COUNT], p99s[2][MBR_BENCH_MAX_ROUNDS_COUNT];
-    uint64_t rounds = bench->options->rounds;
-    double warm_up;
-    for (uint32_t side = 0; side < 2; side++)
-        if (!sides[side](state, &warm_up, &warm_up))
-            return false;
-    for (uint64_t round = 0; round < rounds; round++)
-        for (uint32_t side = 0; side < 2; side++)
-            if (!sides[side](state, &medians[side][round], &p99s[side][round]))
-                return false;
-    row->ours.median = rank(medians[0], rounds, 0.5);
-    row->ours.p99 = rank(p99s[0], rounds, 0.5);
-    row->theirs.median = rank(medians[1], rounds, 0.5);
-    row->theirs.p99 = rank(p99s[1], rounds, 0.5);
-    row->has_baseline = true;
-    return true;
-}
-
 static bool measure_free(mbr_bench *bench, defer_state *state, mbr_bench_row *row)
 {
-    const once sides[] = {ours_once, theirs_once};
+    const mbr_bench_turn sides[] = {ours_once, theirs_once};
     mbr_ep_figures before = figures_of(state);
-    if (!take_turns(bench, state, sides, row))
+    if (!mbr_bench_turns(bench, sides, state, row))
         return false;
     mbr_ep_figures after = figures_of(state);
     uint64_t frees = (bench->options->rounds + 1) * FREES_A_ROUND;
@@ -241,8 +207,9 @@ static bool spin_for(defer_state *state, uint64_t bytes, double *done_ns)
     return mbr_free(world->manager, &back, &world->error) == MBR_OK;
 }
 
-static bool reuse_once(defer_state *state, double *median_ns, double *p99_ns)
+static bool reuse_once(void *context, double *median_ns, double *p99_ns)
 {
+    defer_state *state = context;
     mbr_bench_world *world = &state->device.world;
     mbr_hand *hand = &state->device.hand;
     mbr_allocation_handle block;
@@ -264,8 +231,9 @@ static bool reuse_once(defer_state *state, double *median_ns, double *p99_ns)
 }
 
 /* What the driver's own event takes to say so to a caller who spins on it. */
-static bool query_once(defer_state *state, double *median_ns, double *p99_ns)
+static bool query_once(void *context, double *median_ns, double *p99_ns)
 {
+    defer_state *state = context;
     mbr_hand *hand = &state->device.hand;
     mbr_cuda_event event;
     watch watched;
@@ -291,9 +259,9 @@ static bool query_once(defer_state *state, double *median_ns, double *p99_ns)
 static bool measure_reuse(
     mbr_bench *bench, defer_state *state, mbr_stream_handle asking, mbr_bench_row *row)
 {
-    const once sides[] = {reuse_once, query_once};
+    const mbr_bench_turn sides[] = {reuse_once, query_once};
     state->asking = asking;
-    if (!take_turns(bench, state, sides, row))
+    if (!mbr_bench_turns(bench, sides, state, row))
         return false;
     row->ours.median /= 1e3;
     row->ours.p99 /= 1e3;
@@ -331,7 +299,8 @@ static bool close_state(defer_state *state)
     if (state->other != NULL)
         done =
             mbr_hand_did(hand, hand->call.stream_destroy(state->other), "cuStreamDestroy") && done;
-    return mbr_hand_empty_pool(hand) && mbr_kernels_close(hand, &state->kernels) && done;
+    done = mbr_kernels_close(hand, &state->kernels) && done; /* whatever spins is let go */
+    return mbr_hand_empty_pool(hand) && done;
 }
 
 static bool run(mbr_bench *bench, mbr_bench_row *rows)

@@ -51,6 +51,11 @@ static struct mbr_cuda_properties properties_of(const mbr_hand *hand)
         .type = MBR_CUDA_ALLOCATION_PINNED, .location = {MBR_CUDA_LOCATION_DEVICE, hand->device}};
 }
 
+static bool enter(mbr_hand *hand)
+{
+    return mbr_hand_did(hand, hand->call.context_set(hand->context), "cuCtxSetCurrent");
+}
+
 static bool open_device(mbr_hand *hand)
 {
     size_t granule = 0;
@@ -59,7 +64,7 @@ static bool open_device(mbr_hand *hand)
         mbr_hand_did(hand, hand->call.device_get(&hand->device, 0), "cuDeviceGet") &&
         mbr_hand_did(hand, hand->call.primary_retain(&hand->context, hand->device),
             "cuDevicePrimaryCtxRetain") &&
-        mbr_hand_enter(hand) &&
+        enter(hand) &&
         mbr_hand_did(hand,
             hand->call.granularity(&granule, &properties, MBR_CUDA_GRANULARITY_RECOMMENDED),
             "cuMemGetAllocationGranularity");
@@ -87,11 +92,6 @@ void mbr_hand_close(mbr_hand *hand)
         dlclose(hand->library);
     hand->context = NULL;
     hand->library = NULL;
-}
-
-bool mbr_hand_enter(mbr_hand *hand)
-{
-    return mbr_hand_did(hand, hand->call.context_set(hand->context), "cuCtxSetCurrent");
 }
 
 /* ---- Physical memory behind addresses */

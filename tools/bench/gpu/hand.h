@@ -2,8 +2,8 @@
  * P1 to P20 stand on it.
  *
  * It opens the driver's library at run time and uses device 0's primary context, current on the
- * thread that opened it; other threads call mbr_hand_enter first. Each false leaves the call's name
- * and answer in hand->text. */
+ * thread that opened it; other threads make hand->context current first. Each false leaves the
+ * call's name and answer in hand->text. */
 #ifndef MEMBRANE_TOOLS_BENCH_GPU_HAND_H
 #define MEMBRANE_TOOLS_BENCH_GPU_HAND_H
 
@@ -29,7 +29,6 @@ typedef struct mbr_hand {
 /* False: bench->text says why, and nothing is left open. */
 bool mbr_hand_open(mbr_bench *bench, mbr_hand *hand);
 void mbr_hand_close(mbr_hand *hand);
-bool mbr_hand_enter(mbr_hand *hand);
 /* Whether the call succeeded; keeps the first failure in hand->text. */
 bool mbr_hand_did(mbr_hand *hand, mbr_cuda_result result, const char *what);
 /* Tells that failure, if there is one. Returns false. */

@@ -51,8 +51,13 @@ bool mbr_kernels_open(mbr_hand *hand, mbr_kernels *kernels)
 bool mbr_kernels_close(mbr_hand *hand, mbr_kernels *kernels)
 {
     bool done = true;
+    if (kernels->flag != NULL) { /* a round that failed may have left a kernel that spins */
+        mbr_kernels_let_go(kernels);
+        done = mbr_hand_did(hand, hand->call.context_synchronize(), "cuCtxSynchronize");
+    }
     if (kernels->module != NULL)
-        done = mbr_hand_did(hand, hand->call.module_unload(kernels->module), "cuModuleUnload");
+        done =
+            mbr_hand_did(hand, hand->call.module_unload(kernels->module), "cuModuleUnload") && done;
     if (kernels->flag != NULL)
         done = mbr_hand_did(
                    hand, hand->call.host_free((void *)(uintptr_t)kernels->flag), "cuMemFreeHost") &&

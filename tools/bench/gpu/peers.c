@@ -107,6 +107,8 @@ static bool has_two(mbr_bench *bench)
 
 static bool run(mbr_bench *bench, mbr_bench_row *rows)
 {
+    if (!has_two(bench))
+        return false;
     mbr_module *module;
     mbr_mechanism mechanism;
     mbr_error error = {MBR_SIZED(mbr_error)};
@@ -120,11 +122,6 @@ static bool run(mbr_bench *bench, mbr_bench_row *rows)
     if (status != MBR_OK) {
         mbr_module_close(module);
         return mbr_bench_fail_status(bench, "opening the mechanism", status, &error);
-    }
-    if (!has_two(bench)) {
-        mbr_mechanism_close(&mechanism, NULL);
-        mbr_module_close(module);
-        return false;
     }
     uint64_t last_id = 0, extent_bytes = mbr_bench_device_bytes(bench, EXTENT_BYTES);
     peers_state state = {.mechanism = &mechanism,

@@ -1,8 +1,6 @@
 /* P12 and P13: a prefix of 1 GiB and its sharers, against copies of it. */
 #include "tools/bench/gpu/device.h"
 
-#include <stdlib.h>
-
 #define SHARERS 64
 #define SMALL_BYTES (UINT64_C(64) << 20)
 #define LARGE_BYTES (UINT64_C(256) << 20)

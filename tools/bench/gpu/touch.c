@@ -6,7 +6,6 @@
 #include "tools/bench/gpu/kernels.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <time.h>
 
 #define BUFFER_BYTES (UINT64_C(4) << 30)

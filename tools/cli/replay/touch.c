@@ -136,7 +136,7 @@ static bool submit_to_device(replay_touch *touch, const touch_job *job, uint32_t
     uint64_t granules = 0;
     if (job->write) {
         mbr_status status = fill_granules(job, handle, &granules);
-        count(job, granules);
+        count(job, status == MBR_OK ? granules : 0);
         return status == MBR_OK;
     }
     uint8_t *found = calloc(job->bytes / touch->granule_bytes + 1, 1);
@@ -146,7 +146,7 @@ static bool submit_to_device(replay_touch *touch, const touch_job *job, uint32_t
     mbr_status status = fetch_granules(job, handle, found, &granules, &is_over);
     for (uint64_t i = 0; i < granules && status == MBR_OK; i++)
         judge(job, first_granule(job) + i * touch->granule_bytes, found[i]);
-    count(job, granules);
+    count(job, status == MBR_OK ? granules : 0);
     if (is_over) /* else nobody knows whether the device still writes there */
         free(found);
     return status == MBR_OK;
