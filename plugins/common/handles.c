@@ -19,6 +19,34 @@ static void refund(struct mbr_objects *objects, uint64_t bytes)
     mbr_objects_unlock(objects);
 }
 
+/* After a failure to create; the error says why and stays unless the undo fails as well. */
+static mbr_status undo_create(mbr_instance *instance, struct mbr_handle_extent *made,
+    mbr_status status, mbr_outcome *answer, mbr_error *error)
+{
+    struct mbr_objects *objects = mbr_objects_of(instance);
+    struct mbr_object *object = &made->extent.object;
+    uint64_t bytes = object->bytes;
+    mbr_error cause = {MBR_SIZED(mbr_error)};
+    enum mbr_end end = MBR_END_GONE;
+    if (made->handle != 0)
+        end = objects->handle_port->destroy(instance, made, &cause);
+    if (end == MBR_END_GONE) {
+        refund(objects, bytes);
+        mbr_object_end(objects, &objects->extents, object);
+        return status;
+    }
+    /* It stays under its id, to be destroyed like any other, and is never mapped. */
+    answer->state = end == MBR_END_THERE ? MBR_STATE_PARTIAL : MBR_STATE_QUARANTINED;
+    answer->newly_owned_bytes = answer->residual_owned_bytes = bytes;
+    made->extent.broken = true;
+    status = mbr_fail_native(error, MBR_RESIDUAL, cause.native_domain, cause.native_code,
+        "extent_create failed, and its undo too: %" PRIu64 " bytes stay owned by extent %" PRIu64
+        "; %.80s",
+        bytes, object->id, cause.text);
+    mbr_object_leave(objects, object);
+    return status;
+}
+
 static mbr_status extent_create(mbr_instance *instance, const mbr_extent_create_request *request,
     mbr_outcome *answer, mbr_error *error)
 {
@@ -42,11 +70,8 @@ static mbr_status extent_create(mbr_instance *instance, const mbr_extent_create_
     made->extent.content = MBR_CONTENT_UNDEFINED;
     charge(objects, ask.bytes); /* before it is taken: never below what the driver counts */
     status = objects->handle_port->create(instance, made, error);
-    if (status != MBR_OK) {
-        refund(objects, ask.bytes);
-        mbr_object_end(objects, &objects->extents, object);
-        return status;
-    }
+    if (status != MBR_OK)
+        return undo_create(instance, made, status, answer, error);
     answer->newly_owned_bytes = ask.bytes;
     mbr_object_leave(objects, object);
     return MBR_OK;

@@ -13,7 +13,8 @@ struct mbr_handle_extent {
 /* Called without the lock, for an extent that no other call works on. A function that fails writes
  * the error. */
 struct mbr_handle_port {
-    /* Sets the handle; a failure leaves nothing. */
+    /* Sets the handle. One that is not 0 after a failure is there all the same, and is destroyed.
+     */
     mbr_status (*create)(
         mbr_instance *instance, struct mbr_handle_extent *extent, mbr_error *error);
     enum mbr_end (*destroy)(

@@ -52,9 +52,7 @@ static mbr_status create(mbr_instance *instance, struct mbr_handle_extent *exten
     uint64_t bytes = extent->extent.object.bytes;
     mbr_cuda_handle handle = 0;
     mbr_cuda_result result = call->handle_create(&handle, bytes, &properties, 0);
-    if (result != MBR_CUDA_SUCCESS && handle != 0) /* it failed after its effect */
-        (void)call->handle_release(handle);
-    extent->handle = handle;
+    extent->handle = handle; /* also of a call that failed after its effect */
     return answer(instance, result, "cuMemCreate", bytes, error);
 }
 

@@ -78,6 +78,34 @@ TEST_F(Memory, ProtectFailsAfterItsEffect_EveryDeviceIsPutBack)
     end();
 }
 
+// What the driver made and does not take back stays on the books, under its id.
+TEST_F(Memory, CreateFailsAfterItsEffectAndItsUndoToo_BytesStayOwned)
+{
+    for (int undo : {MBR_CUDA_INVALID_VALUE, MBR_CUDA_UNKNOWN}) {
+        bool is_there = undo == MBR_CUDA_INVALID_VALUE; // else nobody knows
+        restart();
+        device = Device("device0");
+        const standin_fault faults[] = {{"cuMemCreate", 1, false, true, MBR_CUDA_UNKNOWN},
+            {"cuMemRelease", 1, false, false, undo}};
+        for (const standin_fault &fault : faults)
+            standin().plan_fault(&fault);
+        Result failed = device.create(1, 2 * G);
+        EXPECT_EQ(failed.status, MBR_RESIDUAL);
+        EXPECT_EQ(failed.error.native_code, undo);
+        EXPECT_EQ(failed.outcome.state,
+            (uint32_t)(is_there ? MBR_STATE_PARTIAL : MBR_STATE_QUARANTINED));
+        EXPECT_EQ(failed.outcome.newly_owned_bytes, 2 * G);
+        EXPECT_EQ(failed.outcome.residual_owned_bytes, 2 * G);
+        EXPECT_EQ(device.stats().owned_bytes, ledger().handle_bytes);
+        EXPECT_EQ(device.stats().owned_bytes, 2 * G);
+        ASSERT_TRUE(device.reserve(2, 2 * G).ok());
+        EXPECT_EQ(device.map(2, 0, 1).status, MBR_BUSY);
+        EXPECT_TRUE(device.unreserve(2).ok());
+        EXPECT_TRUE(device.destroy(1).ok()); // the host does so where it is told that it is there
+        EXPECT_TRUE(device.close().ok());
+    }
+}
+
 TEST_F(Memory, NoMoreMemory_IsExhaustedAndNotForGood)
 {
     begin();
