@@ -157,6 +157,13 @@ static void place_locked(struct mbr_objects *objects, struct mbr_reservation *re
     mbr_interval_tree_insert(&objects->places, &reservation->place);
 }
 
+static void displace_locked(struct mbr_objects *objects, struct mbr_reservation *reservation)
+{
+    if (reservation->place.bytes != 0)
+        mbr_interval_tree_remove(&objects->places, &reservation->place);
+    reservation->place = (struct mbr_interval){0};
+}
+
 static mbr_status reserve(mbr_instance *instance, const mbr_reserve_request *request,
     mbr_outcome *answer, mbr_error *error)
 {
@@ -191,6 +198,25 @@ static mbr_status reserve(mbr_instance *instance, const mbr_reserve_request *req
     return MBR_OK;
 }
 
+/* The driver may hand the same address to another thread before its call is back here: the place is
+ * off the index before, and there again where nothing happened. */
+static enum mbr_end give_addresses(
+    mbr_instance *instance, struct mbr_reservation *reservation, mbr_error *cause)
+{
+    struct mbr_objects *objects = mbr_objects_of(instance);
+    mbr_objects_lock(objects);
+    displace_locked(objects, reservation);
+    mbr_objects_unlock(objects);
+    enum mbr_end end = objects->port->unreserve(instance, &reservation->object, cause);
+    mbr_objects_lock(objects);
+    if (end == MBR_END_THERE)
+        place_locked(objects, reservation);
+    else if (end == MBR_END_GONE)
+        objects->reserved_bytes -= reservation->object.bytes;
+    mbr_objects_unlock(objects);
+    return end;
+}
+
 static mbr_status unreserve(mbr_instance *instance, const mbr_unreserve_request *request,
     mbr_outcome *answer, mbr_error *error)
 {
@@ -207,18 +233,13 @@ static mbr_status unreserve(mbr_instance *instance, const mbr_unreserve_request 
         mbr_fail(&cause, MBR_BUSY, "reservation %" PRIu64 " has mappings, one at offset %" PRIu64,
             object->id, reservation->mappings->start);
     else
-        end = objects->port->unreserve(instance, object, &cause);
+        end = give_addresses(instance, reservation, &cause);
     if (end != MBR_END_GONE) {
         answer->state = end == MBR_END_THERE ? MBR_STATE_UNCHANGED : MBR_STATE_QUARANTINED;
         mbr_error_copy(error, &cause);
         mbr_object_leave(objects, object);
         return cause.status;
     }
-    mbr_objects_lock(objects);
-    objects->reserved_bytes -= object->bytes;
-    if (reservation->place.bytes != 0)
-        mbr_interval_tree_remove(&objects->places, &reservation->place);
-    mbr_objects_unlock(objects);
     mbr_object_end(objects, &objects->reservations, object);
     return MBR_OK;
 }

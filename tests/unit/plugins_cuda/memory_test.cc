@@ -139,6 +139,51 @@ TEST_F(Memory, CopyWhereNothingIsMapped_IsRefused)
     end();
 }
 
+// Nobody knows of the first reservation; where it stood the driver has put the second.
+TEST_F(Memory, AddressesGivenBackInDoubtAndReservedAgain_CopyIntoThemIsLookedAt)
+{
+    device = Device("device0");
+    mbr_native stream;
+    ASSERT_EQ(device.stream_create(&stream), MBR_OK);
+    Result first = device.reserve(1, 4 * G);
+    const standin_fault fault = {"cuMemAddressFree", 1, false, true, MBR_CUDA_UNKNOWN};
+    standin().plan_fault(&fault);
+    EXPECT_EQ(device.unreserve(1).outcome.state, (uint32_t)MBR_STATE_QUARANTINED);
+    ASSERT_EQ(device.reserve(2, 4 * G).outcome.address, first.outcome.address);
+    std::vector<char> host(G);
+    const uint64_t at = reinterpret_cast<uint64_t>(host.data());
+    ASSERT_TRUE(device.create(3, G).ok());
+    ASSERT_TRUE(device.map(2, 0, 3).ok());
+    ASSERT_TRUE(device.protect(2, 0, G, MBR_ACCESS_READ_WRITE).ok());
+    EXPECT_TRUE(device.copy(stream, at, first.outcome.address, G).ok());
+    uint64_t copies = standin().calls("cuMemcpyAsync");
+    EXPECT_EQ(device.copy(stream, at, first.outcome.address + G, G).status, MBR_INVALID_ARGUMENT);
+    EXPECT_EQ(standin().calls("cuMemcpyAsync"), copies);
+    EXPECT_TRUE(device.unmap(2, 0, G).ok());
+    EXPECT_TRUE(device.destroy(3).ok());
+    EXPECT_TRUE(device.unreserve(2).ok());
+    EXPECT_TRUE(device.stream_destroy(stream).ok());
+    give_up(device);
+    restart();
+}
+
+TEST_F(Memory, AddressesAreNotGivenBack_CopyIntoThemIsLookedAtFurther)
+{
+    begin();
+    mbr_native stream;
+    ASSERT_EQ(device.stream_create(&stream), MBR_OK);
+    Result other = device.reserve(3, 4 * G);
+    const standin_fault fault = {"cuMemAddressFree", 1, false, false, MBR_CUDA_INVALID_VALUE};
+    standin().plan_fault(&fault);
+    EXPECT_EQ(device.unreserve(3).outcome.state, (uint32_t)MBR_STATE_UNCHANGED);
+    uint64_t copies = standin().calls("cuMemcpyAsync");
+    EXPECT_EQ(device.copy(stream, other.outcome.address, base, G).status, MBR_INVALID_ARGUMENT);
+    EXPECT_EQ(standin().calls("cuMemcpyAsync"), copies);
+    EXPECT_TRUE(device.unreserve(3).ok());
+    EXPECT_TRUE(device.stream_destroy(stream).ok());
+    end();
+}
+
 TEST_F(Memory, Alignment_IsOwnedWhereTheDriverHasNone)
 {
     for (const char *name : {"device0", "pinned0", "unified0"}) {
