@@ -259,18 +259,22 @@ static mbr_status check_part_locked(
     return MBR_OK;
 }
 
-/* A range that begins before a reservation and reaches into it is no one's, and found as well. */
+/* From the range's end downwards through all reservations that it meets: drivers put one behind
+ * another. What lies outside of them is not looked at. */
 mbr_status mbr_space_check_mapped(
     struct mbr_objects *objects, uint64_t address, uint64_t bytes, mbr_error *error)
 {
-    mbr_objects_lock(objects);
-    const struct mbr_interval *place =
-        mbr_interval_tree_floor(objects->places, address + bytes - 1);
     mbr_status status = MBR_OK;
-    if (place && address < place->start + place->bytes)
+    mbr_objects_lock(objects);
+    for (uint64_t end = address + bytes; status == MBR_OK && end > address;) {
+        const struct mbr_interval *place = mbr_interval_tree_floor(objects->places, end - 1);
+        if (!place || address >= place->start + place->bytes)
+            break;
         status = check_part_locked((const struct mbr_reservation *)((const char *)place -
                                        offsetof(struct mbr_reservation, place)),
-            mbr_max(address, place->start), address + bytes, error);
+            mbr_max(address, place->start), end, error);
+        end = place->start;
+    }
     mbr_objects_unlock(objects);
     return status;
 }

@@ -139,6 +139,34 @@ TEST_F(Memory, CopyWhereNothingIsMapped_IsRefused)
     end();
 }
 
+// From a hole at the end of one reservation into the mapped start of the next.
+TEST_F(Memory, CopyOverTwoReservations_IsRefusedForAHoleInEither)
+{
+    begin();
+    mbr_native stream;
+    ASSERT_EQ(device.stream_create(&stream), MBR_OK);
+    ASSERT_EQ(device.reserve(3, 2 * G).outcome.address, base + 8 * G);
+    ASSERT_TRUE(device.create(4, G).ok());
+    ASSERT_TRUE(device.map(3, 0, 4).ok());
+    ASSERT_TRUE(device.protect(3, 0, G, MBR_ACCESS_READ_WRITE).ok());
+    std::vector<char> host(2 * G);
+    const uint64_t at = reinterpret_cast<uint64_t>(host.data());
+    uint64_t copies = standin().calls("cuMemcpyAsync");
+    EXPECT_EQ(device.copy(stream, at, base + 7 * G, 2 * G).status, MBR_INVALID_ARGUMENT);
+    EXPECT_EQ(device.copy(stream, base + 7 * G, at, 2 * G).status, MBR_INVALID_ARGUMENT);
+    EXPECT_EQ(standin().calls("cuMemcpyAsync"), copies);
+    ASSERT_TRUE(device.map_shared(1, 6 * G, 2, MBR_ACCESS_READ_WRITE).ok());
+    EXPECT_TRUE(device.copy(stream, at, base + 7 * G, 2 * G).ok());
+    EXPECT_EQ(device.copy(stream, at, base + 8 * G, 2 * G).status, MBR_INVALID_ARGUMENT);
+    EXPECT_EQ(standin().calls("cuMemcpyAsync"), copies + 1);
+    EXPECT_TRUE(device.unmap(1, 6 * G, 2 * G).ok());
+    EXPECT_TRUE(device.unmap(3, 0, G).ok());
+    EXPECT_TRUE(device.destroy(4).ok());
+    EXPECT_TRUE(device.unreserve(3).ok());
+    EXPECT_TRUE(device.stream_destroy(stream).ok());
+    end();
+}
+
 // Nobody knows of the first reservation; where it stood the driver has put the second.
 TEST_F(Memory, AddressesGivenBackInDoubtAndReservedAgain_CopyIntoThemIsLookedAt)
 {
