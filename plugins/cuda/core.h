@@ -71,6 +71,10 @@ static inline enum mbr_end mbr_cuda_end_of_look(mbr_cuda_result look)
                                                                        : MBR_END_UNKNOWN;
 }
 
+/* The calling thread's capture mode alone: relaxed between the two, *mode is the caller's. */
+mbr_status mbr_cuda_relax(const struct mbr_cuda_driver *driver, uint32_t *mode, mbr_error *error);
+void mbr_cuda_unrelax(const struct mbr_cuda_driver *driver, uint32_t mode);
+
 extern const mbr_plugin_vtable mbr_cuda_plugin;
 extern const mbr_allocator_vtable mbr_cuda_allocator;
 extern const mbr_virtual_vtable mbr_cuda_virtual;

@@ -24,11 +24,33 @@ static mbr_cuda_result push(const mbr_instance *instance, bool *is_pushed)
     return result;
 }
 
+/* Below what was pushed is another context: while the instance's is current, nothing was popped. */
 static void pop(const mbr_instance *instance, bool is_pushed)
 {
-    mbr_cuda_context popped;
-    if (is_pushed)
-        (void)instance->driver->call.context_pop(&popped);
+    const struct mbr_cuda_functions *call = &instance->driver->call;
+    mbr_cuda_context current = NULL, popped;
+    if (is_pushed && call->context_pop(&popped) != MBR_CUDA_SUCCESS &&
+        call->context_current(&current) == MBR_CUDA_SUCCESS && current == instance->context)
+        (void)call->context_pop(&popped);
+}
+
+mbr_status mbr_cuda_relax(const struct mbr_cuda_driver *driver, uint32_t *mode, mbr_error *error)
+{
+    *mode = MBR_CUDA_CAPTURE_MODE_RELAXED;
+    mbr_cuda_result result = driver->call.exchange_capture_mode(mode);
+    if (result != MBR_CUDA_SUCCESS && *mode != MBR_CUDA_CAPTURE_MODE_RELAXED)
+        mbr_cuda_unrelax(driver, *mode); /* it failed after its effect */
+    return mbr_cuda_answer(driver, result, "cuThreadExchangeStreamCaptureMode", 0, error);
+}
+
+/* A second attempt is right whether the first had its effect or not. */
+void mbr_cuda_unrelax(const struct mbr_cuda_driver *driver, uint32_t mode)
+{
+    uint32_t given = mode;
+    if (driver->call.exchange_capture_mode(&given) == MBR_CUDA_SUCCESS)
+        return;
+    given = mode;
+    (void)driver->call.exchange_capture_mode(&given);
 }
 
 mbr_status mbr_cuda_enter(
@@ -39,9 +61,7 @@ mbr_status mbr_cuda_enter(
         mbr_cuda_answer(driver, push(instance, &scope->is_pushed), "cuCtxPushCurrent_v2", 0, error);
     if (status != MBR_OK)
         return status;
-    scope->capture_mode = MBR_CUDA_CAPTURE_MODE_RELAXED;
-    status = mbr_cuda_answer(driver, driver->call.exchange_capture_mode(&scope->capture_mode),
-        "cuThreadExchangeStreamCaptureMode", 0, error);
+    status = mbr_cuda_relax(driver, &scope->capture_mode, error);
     if (status != MBR_OK)
         pop(instance, scope->is_pushed);
     return status;
@@ -50,8 +70,7 @@ mbr_status mbr_cuda_enter(
 mbr_status mbr_cuda_leave(const mbr_instance *instance, const struct mbr_cuda_scope *scope,
     mbr_cuda_result result, const char *call, uint64_t bytes, mbr_error *error)
 {
-    uint32_t capture_mode = scope->capture_mode;
-    (void)instance->driver->call.exchange_capture_mode(&capture_mode);
+    mbr_cuda_unrelax(instance->driver, scope->capture_mode);
     pop(instance, scope->is_pushed);
     return mbr_cuda_answer(instance->driver, result, call, bytes, error);
 }

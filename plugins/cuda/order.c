@@ -80,14 +80,12 @@ static mbr_status event_record(
  * would destroy that capture, unless the asking thread is in the relaxed mode. */
 static mbr_status event_query(mbr_instance *instance, uint64_t event, mbr_error *error)
 {
-    const struct mbr_cuda_functions *call = &instance->driver->call;
-    uint32_t mode = MBR_CUDA_CAPTURE_MODE_RELAXED;
-    mbr_cuda_result result = call->exchange_capture_mode(&mode);
-    if (result != MBR_CUDA_SUCCESS)
-        return mbr_cuda_answer(
-            instance->driver, result, "cuThreadExchangeStreamCaptureMode", 0, error);
-    result = call->event_query(event_at(event));
-    (void)call->exchange_capture_mode(&mode);
+    uint32_t mode;
+    mbr_status status = mbr_cuda_relax(instance->driver, &mode, error);
+    if (status != MBR_OK)
+        return status;
+    mbr_cuda_result result = instance->driver->call.event_query(event_at(event));
+    mbr_cuda_unrelax(instance->driver, mode);
     if (result == MBR_CUDA_NOT_READY)
         return MBR_NOT_READY;
     return mbr_cuda_answer(instance->driver, result, "cuEventQuery", 0, error);

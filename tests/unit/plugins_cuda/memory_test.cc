@@ -92,8 +92,8 @@ TEST_F(Memory, CreateFailsAfterItsEffectAndItsUndoToo_BytesStayOwned)
         Result failed = device.create(1, 2 * G);
         EXPECT_EQ(failed.status, MBR_RESIDUAL);
         EXPECT_EQ(failed.error.native_code, undo);
-        EXPECT_EQ(failed.outcome.state,
-            (uint32_t)(is_there ? MBR_STATE_PARTIAL : MBR_STATE_QUARANTINED));
+        EXPECT_EQ(
+            failed.outcome.state, (uint32_t)(is_there ? MBR_STATE_PARTIAL : MBR_STATE_QUARANTINED));
         EXPECT_EQ(failed.outcome.newly_owned_bytes, 2 * G);
         EXPECT_EQ(failed.outcome.residual_owned_bytes, 2 * G);
         EXPECT_EQ(device.stats().owned_bytes, ledger().handle_bytes);
@@ -264,6 +264,18 @@ void expect_agreement(Run &run)
     EXPECT_EQ(told.lenient_unmap_count, 0u);
 }
 
+// What a failed call left of the plugin's on the thread would stay to the end: every later call
+// finds it there, and puts it back.
+void expect_callers_state()
+{
+    mbr_cuda_context current = nullptr;
+    EXPECT_EQ(driver().context_current(&current), MBR_CUDA_SUCCESS);
+    EXPECT_EQ(current, nullptr);
+    uint32_t mode = MBR_CUDA_CAPTURE_MODE_GLOBAL;
+    EXPECT_EQ(driver().exchange_capture_mode(&mode), MBR_CUDA_SUCCESS);
+    EXPECT_EQ(mode, (uint32_t)MBR_CUDA_CAPTURE_MODE_GLOBAL);
+}
+
 void scenario(Run &run)
 {
     Device &device = run.device;
@@ -311,6 +323,7 @@ bool run_with_fault(uint64_t index, bool is_after, int code)
     scenario(run);
     bool has_struck = ledger().call_count >= calls + index;
     standin().forget_faults();
+    expect_callers_state();
     Result closed = run.device.close();
     EXPECT_EQ(closed.ok(), run.withheld_count == 0) << closed.error.text;
     if (run.withheld_count == 0)
