@@ -17,13 +17,14 @@
 /* A function that fails writes the error. None waits. */
 struct mbr_line_port {
     uint32_t native_kind; /* MBR_NATIVE_STREAM_… */
-    /* Whether a line can stand on it: asked at open, and before and after each record. MBR_BUSY
-     * while the stream is being captured, also where the driver only says that asking
-     * would disturb a capture. */
+    /* Whether a line can stand on it: asked at open alone. MBR_BUSY while the stream is being
+     * captured, also where the driver only says that asking would disturb a capture; so, too, of
+     * event_record and stream_wait, which add nothing to a capture. */
     mbr_status (*check_stream)(mbr_instance *instance, uint64_t stream, mbr_error *error);
     mbr_status (*event_create)(mbr_instance *instance, uint64_t *event, mbr_error *error);
     void (*event_destroy)(mbr_instance *instance, uint64_t event);
-    /* Also an event that is pending: it then stands for the new point alone. */
+    /* Also an event that is pending: it then stands for the new point alone. After a failure it is
+     * destroyed: a capture that began meanwhile may have made it its own. */
     mbr_status (*event_record)(
         mbr_instance *instance, uint64_t event, uint64_t stream, mbr_error *error);
     /* MBR_OK, or MBR_NOT_READY. Disturbs no capture on any thread. */

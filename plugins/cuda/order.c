@@ -22,8 +22,15 @@ static mbr_cuda_event event_at(uint64_t value)
 /* ---- Lines ---------------------------------------------------------------------------------- */
 
 /* An event that is recorded on a capturing stream becomes a part of the graph, and asking for it
- * would end the capture. A signal may come from any thread: a stream that is another one for each
- * of them has no line. */
+ * would end the capture. */
+static mbr_status refuse_captured(uint64_t stream, uint32_t capture, mbr_error *error)
+{
+    if (capture == MBR_CUDA_CAPTURE_NONE)
+        return MBR_OK;
+    return mbr_fail(error, MBR_BUSY, "stream 0x%" PRIx64 " is being captured", stream);
+}
+
+/* A signal may come from any thread: a stream that is another one for each of them has no line. */
 static mbr_status check_stream(mbr_instance *instance, uint64_t stream, mbr_error *error)
 {
     if (stream == MBR_CUDA_STREAM_PER_THREAD)
@@ -38,9 +45,7 @@ static mbr_status check_stream(mbr_instance *instance, uint64_t stream, mbr_erro
     status = mbr_cuda_leave(instance, &scope,
         instance->driver->call.stream_capturing(stream_at(stream), &capture), "cuStreamIsCapturing",
         0, error);
-    if (status != MBR_OK || capture == MBR_CUDA_CAPTURE_NONE)
-        return status;
-    return mbr_fail(error, MBR_BUSY, "stream 0x%" PRIx64 " is being captured", stream);
+    return status == MBR_OK ? refuse_captured(stream, capture, error) : status;
 }
 
 static mbr_status event_create(mbr_instance *instance, uint64_t *event, mbr_error *error)
@@ -64,16 +69,28 @@ static void event_destroy(mbr_instance *instance, uint64_t event)
         event_at(event)); /* a lost device has none any more */
 }
 
+/* Asked before, so that no capture gets a node, and behind: a capture that began in between has
+ * made the event its own. */
 static mbr_status event_record(
     mbr_instance *instance, uint64_t event, uint64_t stream, mbr_error *error)
 {
+    const struct mbr_cuda_functions *call = &instance->driver->call;
+    const char *name = "cuStreamIsCapturing";
+    uint32_t capture = MBR_CUDA_CAPTURE_NONE;
     struct mbr_cuda_scope scope;
     mbr_status status = mbr_cuda_enter(instance, &scope, error);
     if (status != MBR_OK)
         return status;
-    return mbr_cuda_leave(instance, &scope,
-        instance->driver->call.event_record(event_at(event), stream_at(stream)), "cuEventRecord", 0,
-        error);
+    mbr_cuda_result result = call->stream_capturing(stream_at(stream), &capture);
+    if (result == MBR_CUDA_SUCCESS && capture == MBR_CUDA_CAPTURE_NONE) {
+        result = call->event_record(event_at(event), stream_at(stream));
+        if (result == MBR_CUDA_SUCCESS)
+            result = call->stream_capturing(stream_at(stream), &capture);
+        else
+            name = "cuEventRecord";
+    }
+    status = mbr_cuda_leave(instance, &scope, result, name, 0, error);
+    return status == MBR_OK ? refuse_captured(stream, capture, error) : status;
 }
 
 /* Asked often, and it needs no context. While any thread captures in the global mode the question
@@ -94,13 +111,20 @@ static mbr_status event_query(mbr_instance *instance, uint64_t event, mbr_error 
 static mbr_status stream_wait(
     mbr_instance *instance, uint64_t stream, uint64_t event, mbr_error *error)
 {
+    const struct mbr_cuda_functions *call = &instance->driver->call;
+    const char *name = "cuStreamIsCapturing";
+    uint32_t capture = MBR_CUDA_CAPTURE_NONE;
     struct mbr_cuda_scope scope;
     mbr_status status = mbr_cuda_enter(instance, &scope, error);
     if (status != MBR_OK)
         return status;
-    return mbr_cuda_leave(instance, &scope,
-        instance->driver->call.stream_wait(stream_at(stream), event_at(event), 0),
-        "cuStreamWaitEvent", 0, error);
+    mbr_cuda_result result = call->stream_capturing(stream_at(stream), &capture);
+    if (result == MBR_CUDA_SUCCESS && capture == MBR_CUDA_CAPTURE_NONE) {
+        name = "cuStreamWaitEvent";
+        result = call->stream_wait(stream_at(stream), event_at(event), 0);
+    }
+    status = mbr_cuda_leave(instance, &scope, result, name, 0, error);
+    return status == MBR_OK ? refuse_captured(stream, capture, error) : status;
 }
 
 /* ---- Streams and work ----------------------------------------------------------------------- */

@@ -164,6 +164,41 @@ TEST_F(Order, DeviceLost_VirtualMemoryIsGivenBack)
     restart();
 }
 
+// One way into the context and out of it, whatever the driver is asked inside.
+TEST_F(Order, SignalAndStreamWait_EnterTheContextOnce)
+{
+    begin(true);
+    ASSERT_EQ(device.signal(1).outcome.value, 1u); // makes the event
+    standin().step(UINT32_MAX);
+    ASSERT_EQ(device.reached(1).outcome.value, 1u);
+    uint64_t pushes = standin().calls("cuCtxPushCurrent_v2");
+    ASSERT_EQ(device.signal(1).outcome.value, 2u);
+    EXPECT_EQ(standin().calls("cuCtxPushCurrent_v2"), pushes + 1);
+    ASSERT_TRUE(device.stream_wait(1, 2, stream).ok());
+    EXPECT_EQ(standin().calls("cuCtxPushCurrent_v2"), pushes + 2);
+    standin().step(UINT32_MAX);
+    end();
+}
+
+// Every thread's own default stream: it waits like others, and no line stands on it, because a
+// signal may come from any thread.
+TEST_F(Order, ThreadsOwnDefaultStream_WaitsAndHasNoLine)
+{
+    begin(true);
+    const auto stream_of = [](uint64_t value) {
+        return mbr_native{MBR_NATIVE_STREAM_CUDA, 0, value};
+    };
+    EXPECT_EQ(device.line_open(2, stream_of(2)).status, MBR_INVALID_ARGUMENT);
+    for (uint64_t value : {0, 1}) {
+        EXPECT_TRUE(device.line_open(2, stream_of(value)).ok()) << value;
+        EXPECT_TRUE(device.line_close(2).ok());
+    }
+    ASSERT_EQ(device.signal(1).outcome.value, 1u);
+    EXPECT_TRUE(device.stream_wait(1, 1, stream_of(2)).ok());
+    standin().step(UINT32_MAX);
+    end();
+}
+
 // Value 0 is the legacy default stream, which waits for blocking streams of its context.
 TEST_F(Order, LegacyDefaultStream_IsAStreamLikeOthers)
 {
