@@ -354,16 +354,18 @@ static mbr_status line_close(
     return MBR_OK;
 }
 
-/* The id of the next line at or behind a place of the table, or 0. */
-static uint64_t next_line(struct mbr_objects *objects, uint64_t *place)
+/* The lowest id of a line above `id`, or 0: an order that stands while lines are opened and closed,
+ * which moves what is in the table. */
+static uint64_t next_line(struct mbr_objects *objects, uint64_t id)
 {
     const struct mbr_id_table *ids = &objects->lines.ids;
-    uint64_t id = 0;
+    uint64_t next = 0;
     mbr_objects_lock(objects);
-    while (id == 0 && *place < ids->slot_count)
-        id = ids->slots[(*place)++].id;
+    for (uint64_t i = 0; i < ids->slot_count; i++)
+        if (ids->slots[i].id > id && (next == 0 || ids->slots[i].id < next))
+            next = ids->slots[i].id;
     mbr_objects_unlock(objects);
-    return id;
+    return next;
 }
 
 /* Work in flight is over when every line has reached what was signalled, or never will. */
@@ -371,9 +373,9 @@ static mbr_status quiesce(mbr_instance *instance, const mbr_quiesce_request *req
     mbr_outcome *answer, mbr_error *error)
 {
     mbr_error cause = {MBR_SIZED(mbr_error)};
-    uint64_t id, place = 0;
+    uint64_t id = 0;
     (void)answer;
-    while ((id = next_line(mbr_objects_of(instance), &place)) != 0) {
+    while ((id = next_line(mbr_objects_of(instance), id)) != 0) {
         mbr_status status = MBR_OK;
         struct mbr_line *line = enter(instance, id, &status, NULL);
         if (!line)
