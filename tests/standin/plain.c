@@ -46,16 +46,14 @@ int sim_allocate(uint64_t *address, uint64_t bytes)
     if (status != SIM_OK)
         return status;
     handle->is_plain = true;
-    handle->reference_count = 0; /* the mapping alone keeps it */
     uint64_t found = sim_range_take(whole, PAGE_BYTES, SPAN_PLAIN);
     status = found ? place(found, bytes, handle) : SIM_OUT_OF_MEMORY;
-    if (status != SIM_OK) {
-        if (found)
-            remove_at(sim_span_index(&sim_reservations, found));
-        if (!handle->mapping_count)
-            sim_handle_drop(handle);
+    if (status != SIM_OK && found)
+        remove_at(sim_span_index(&sim_reservations, found));
+    handle->reference_count = 0; /* the mapping alone keeps it */
+    sim_handle_drop(handle);
+    if (status != SIM_OK)
         return status;
-    }
     sim.ledger.plain_count++;
     sim.ledger.plain_bytes += bytes;
     *address = found;
