@@ -90,6 +90,14 @@ mbr_status mbr_answer_check_flags(uint32_t flags, uint32_t known, mbr_error *err
     return mbr_fail(error, MBR_UNSUPPORTED, "flag 0x%x is not offered here", unknown);
 }
 
+mbr_status mbr_answer_check_stream(mbr_native stream, uint32_t kind, mbr_error *error)
+{
+    if (stream.kind == kind)
+        return MBR_OK;
+    return mbr_fail(
+        error, MBR_INVALID_ARGUMENT, "a stream of kind %u; here is %u", stream.kind, kind);
+}
+
 mbr_status mbr_answer_check_size(uint64_t bytes, uint64_t unit_bytes, mbr_error *error)
 {
     if (bytes == 0)

@@ -88,6 +88,9 @@ mbr_status mbr_answer_check_flags(uint32_t flags, uint32_t known, mbr_error *err
 /* Refuses 0 bytes and no multiple of the unit. */
 mbr_status mbr_answer_check_size(uint64_t bytes, uint64_t unit_bytes, mbr_error *error);
 
+/* Refuses a stream that is none of the plugin's driver, whose kind is MBR_NATIVE_STREAM_…. */
+mbr_status mbr_answer_check_stream(mbr_native stream, uint32_t kind, mbr_error *error);
+
 /* Who may do what: one bit a device, by its index. Writers are readers too. */
 #define MBR_ANSWER_DEVICE_LIMIT 64
 struct mbr_answer_access {

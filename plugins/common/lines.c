@@ -185,15 +185,6 @@ static mbr_status check_value_locked(const struct mbr_line *line, uint64_t value
         line->object.id, line->signalled);
 }
 
-static mbr_status check_stream(mbr_instance *instance, mbr_native stream, mbr_error *error)
-{
-    uint32_t kind = port_of(instance)->native_kind;
-    if (stream.kind == kind)
-        return MBR_OK;
-    return mbr_fail(
-        error, MBR_INVALID_ARGUMENT, "a stream of kind %u; here is %u", stream.kind, kind);
-}
-
 /* ---- Slots ---------------------------------------------------------------------------------- */
 
 static mbr_status line_open(mbr_instance *instance, const mbr_line_open_request *request,
@@ -203,7 +194,7 @@ static mbr_status line_open(mbr_instance *instance, const mbr_line_open_request 
     (void)answer;
     mbr_status status = mbr_answer_check_flags(request->flags, 0, error);
     if (status == MBR_OK)
-        status = check_stream(instance, request->stream, error);
+        status = mbr_answer_check_stream(request->stream, port_of(instance)->native_kind, error);
     if (status == MBR_OK && request->line_id == 0)
         status = mbr_fail(error, MBR_INVALID_ARGUMENT, "the id is 0");
     if (status == MBR_OK)
@@ -313,7 +304,8 @@ static mbr_status wait_for_line(mbr_instance *instance, const mbr_line_wait_requ
 static mbr_status stream_wait(mbr_instance *instance, const mbr_stream_wait_request *request,
     mbr_outcome *answer, mbr_error *error)
 {
-    mbr_status status = check_stream(instance, request->stream, error);
+    mbr_status status =
+        mbr_answer_check_stream(request->stream, port_of(instance)->native_kind, error);
     (void)answer;
     if (status != MBR_OK)
         return status;

@@ -12,15 +12,6 @@ static const struct mbr_transfer_port *port_of(mbr_instance *instance)
     return mbr_objects_of(instance)->transfer_port;
 }
 
-static mbr_status check_stream(mbr_instance *instance, mbr_native stream, mbr_error *error)
-{
-    uint32_t kind = port_of(instance)->native_kind;
-    if (stream.kind == kind)
-        return MBR_OK;
-    return mbr_fail(
-        error, MBR_INVALID_ARGUMENT, "a stream of kind %u; here is %u", stream.kind, kind);
-}
-
 static mbr_status check_range(uint64_t address, uint64_t bytes, mbr_error *error)
 {
     uint64_t end;
@@ -61,7 +52,8 @@ static mbr_status stream_destroy(mbr_instance *instance, const mbr_stream_destro
 {
     struct mbr_objects *objects = mbr_objects_of(instance);
     mbr_error cause = {MBR_SIZED(mbr_error)};
-    mbr_status status = check_stream(instance, request->stream, error);
+    mbr_status status =
+        mbr_answer_check_stream(request->stream, port_of(instance)->native_kind, error);
     if (status != MBR_OK)
         return status;
     struct mbr_object *stream =
@@ -86,7 +78,8 @@ static mbr_status stream_destroy(mbr_instance *instance, const mbr_stream_destro
 static mbr_status fill(
     mbr_instance *instance, const mbr_fill_request *request, mbr_outcome *answer, mbr_error *error)
 {
-    mbr_status status = check_stream(instance, request->stream, error);
+    mbr_status status =
+        mbr_answer_check_stream(request->stream, port_of(instance)->native_kind, error);
     (void)answer;
     if (status == MBR_OK)
         status = check_range(request->address, request->bytes, error);
@@ -100,7 +93,8 @@ static mbr_status copy(
     mbr_instance *instance, const mbr_copy_request *request, mbr_outcome *answer, mbr_error *error)
 {
     uint64_t to = request->to_address, from = request->from_address, bytes = request->bytes;
-    mbr_status status = check_stream(instance, request->stream, error);
+    mbr_status status =
+        mbr_answer_check_stream(request->stream, port_of(instance)->native_kind, error);
     (void)answer;
     if (status == MBR_OK)
         status = check_range(to, bytes, error);
