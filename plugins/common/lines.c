@@ -165,7 +165,7 @@ static bool reserve_locked(const mbr_heap *heap, struct mbr_line *line)
 static mbr_status look_locked(mbr_instance *instance, struct mbr_line *line, mbr_error *error)
 {
     mbr_status status = MBR_OK;
-    while (line->reached < line->signalled && status == MBR_OK) {
+    while (line->reached < line->signalled) {
         uint64_t event = *event_of_locked(line, line->reached + 1);
         status = port_of(instance)->event_query(instance, event, error);
         if (status != MBR_OK)
