@@ -47,7 +47,7 @@ mbr_status mbr_answer_check_room(const void *outcome, uint32_t least_bytes, mbr_
         outcome_type answer = {0};                                                                 \
         mbr_status status = mbr_answer_enter(                                                      \
             instance, &request, sizeof(request), raw, outcome, sizeof(*outcome), error);           \
-        if (status == MBR_OK)                                                                      \
+        if (status == MBR_OK && MBR_ANSWER_LEAST_(request_type) != 0)                              \
             status = mbr_answer_check_room(outcome, MBR_ANSWER_LEAST_(request_type), error);       \
         if (status != MBR_OK)                                                                      \
             return status;                                                                         \
