@@ -105,14 +105,7 @@ static bool fault_take(const struct sim_site *site, struct fault *due)
     return false;
 }
 
-static bool is_gone(void)
-{
-    for (uint32_t i = 0; i < sim.options.device_count; i++)
-        if (sim.devices[i].is_gone)
-            return true;
-    return false;
-}
-
+/* What a device that is gone as a whole answers, or SIM_OK. */
 static int first_loss(void)
 {
     for (uint32_t i = 0; i < sim.options.device_count; i++)
@@ -128,7 +121,7 @@ static int refusal(uint32_t needs)
         return SIM_NOT_INITIALIZED;
     if ((needs & SIM_NEEDS_START) && !(needs & SIM_SERVES_INSIDE) && sim_is_in_host_function())
         return SIM_NOT_PERMITTED;
-    if ((needs & SIM_IS_VIRTUAL) && is_gone())
+    if ((needs & SIM_IS_VIRTUAL) && first_loss() != SIM_OK)
         return first_loss();
     if ((needs & SIM_NEEDS_CONTEXT) && !sim_current())
         return SIM_INVALID_CONTEXT;
