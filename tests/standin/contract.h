@@ -101,6 +101,8 @@ struct place take(size_t granules);
 void give(struct place place, size_t granules);
 /* Unmaps what is mapped of the range, and frees it. */
 void drop(mbr_cuda_address at, size_t granules);
+/* Says what each step of a granule's life answers, from its address to the end of that. */
+void see_memory(void);
 
 /* Occupies the stream until let_go. */
 void hold(mbr_cuda_stream stream);

@@ -178,20 +178,11 @@ static void own_exchange(void)
 /* C4 */
 static void memory_in_capture(void)
 {
-    const size_t granule = world.granule_bytes;
     struct place place = take(1);
-    mbr_cuda_address at = 0;
-    mbr_cuda_handle handle = 0;
     size_t bytes;
     begin(GLOBAL);
     NEED(launch_store(place.at, 1, world.stream));
-    see(cu.address_reserve(&at, granule, 0, 0, 0));
-    see(create_bytes(&handle, granule));
-    see(cu.map(at, granule, 0, handle, 0));
-    see(access_to(at, granule, MBR_CUDA_ACCESS_READ_WRITE));
-    see(cu.unmap(at, granule));
-    see(cu.handle_release(handle));
-    see(cu.address_free(at, granule));
+    see_memory();
     see(cu.memory_info(&bytes, &bytes));
     end();
     give(place, 1);

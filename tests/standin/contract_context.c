@@ -96,17 +96,8 @@ static void of_another_thread(void)
 /* D2 */
 static void memory_without(void)
 {
-    const size_t bytes = world.granule_bytes;
-    mbr_cuda_address at = 0;
-    mbr_cuda_handle handle = 0;
     NEED(cu.context_set(NULL));
-    see(cu.address_reserve(&at, bytes, 0, 0, 0));
-    see(create_bytes(&handle, bytes));
-    see(cu.map(at, bytes, 0, handle, 0));
-    see(access_to(at, bytes, MBR_CUDA_ACCESS_READ_WRITE));
-    see(cu.unmap(at, bytes));
-    see(cu.handle_release(handle));
-    see(cu.address_free(at, bytes));
+    see_memory();
     NEED(cu.context_set(world.context));
 }
 

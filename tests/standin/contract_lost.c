@@ -146,16 +146,8 @@ static void sticky_memory(void)
 {
     const size_t granule = world.granule_bytes;
     struct place place = take(1);
-    mbr_cuda_address at = 0;
-    mbr_cuda_handle handle = 0;
     lose();
-    see(cu.address_reserve(&at, granule, 0, 0, 0));
-    see(create_bytes(&handle, granule));
-    see(cu.map(at, granule, 0, handle, 0));
-    see(access_to(at, granule, MBR_CUDA_ACCESS_READ_WRITE));
-    see(cu.unmap(at, granule));
-    see(cu.handle_release(handle));
-    see(cu.address_free(at, granule));
+    see_memory();
     see(cu.unmap(place.at, granule));
     see(cu.handle_release(place.handle));
     see(cu.address_free(place.at, granule));

@@ -4,17 +4,8 @@
 /* D27 */
 static void memory_while_busy(void)
 {
-    const size_t granule = world.granule_bytes;
-    mbr_cuda_address at = 0;
-    mbr_cuda_handle handle = 0;
     hold(world.stream);
-    see(cu.address_reserve(&at, granule, 0, 0, 0));
-    see(create_bytes(&handle, granule));
-    see(cu.map(at, granule, 0, handle, 0));
-    see(access_to(at, granule, MBR_CUDA_ACCESS_READ_WRITE));
-    see(cu.unmap(at, granule));
-    see(cu.handle_release(handle));
-    see(cu.address_free(at, granule));
+    see_memory();
     see(cu.stream_query(world.stream));
     let_go();
     NEED(cu.stream_synchronize(world.stream));

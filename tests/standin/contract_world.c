@@ -171,6 +171,20 @@ void drop(mbr_cuda_address at, size_t granules)
     NEED(cu.address_free(at, granules * world.granule_bytes));
 }
 
+void see_memory(void)
+{
+    const size_t bytes = world.granule_bytes;
+    mbr_cuda_address at = 0;
+    mbr_cuda_handle handle = 0;
+    see(cu.address_reserve(&at, bytes, 0, 0, 0));
+    see(create_bytes(&handle, bytes));
+    see(cu.map(at, bytes, 0, handle, 0));
+    see(access_to(at, bytes, MBR_CUDA_ACCESS_READ_WRITE));
+    see(cu.unmap(at, bytes));
+    see(cu.handle_release(handle));
+    see(cu.address_free(at, bytes));
+}
+
 static mbr_cuda_result launch(mbr_cuda_function function, mbr_cuda_stream stream, void **arguments)
 {
     return cu.launch(function, 1, 1, 1, 1, 1, 1, 0, stream, arguments, NULL);
