@@ -105,7 +105,8 @@ bool mbr_alloc_try_free(mbr_alloc_table *table, mbr_allocation_handle allocation
 
 /* ---- Through the queue --------------------------------------------------------------------------
  */
-/* Still charged and never used again, until the end of the context is confirmed. */
+/* Still charged and never used again, until the end of the context is confirmed; still counted as
+ * queued, which keeps the arena. */
 static void lose(mbr_arena *arena, uint32_t block, uint64_t word)
 {
     const mbr_slab *slab = mbr_table_slab(arena->table, block);
@@ -113,7 +114,6 @@ static void lose(mbr_arena *arena, uint32_t block, uint64_t word)
     atomic_fetch_add_explicit(&arena->lost_count, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&arena->lost_bytes, bytes, memory_order_relaxed);
     mbr_record_move(mbr_table_record(arena->table, block), &word, MBR_ALLOCATION_DEVICE_LOST);
-    mbr_arena_uncount_queued(arena, bytes);
 }
 
 /* On whatever thread reaps. The arena may end as soon as its lock is dropped, unless it waits for
@@ -124,12 +124,13 @@ static void settle(mbr_deferred *entry, mbr_settled how)
     uint32_t block = ((mbr_waiting *)entry)->block;
     mbr_record *record = mbr_table_record(arena->table, block);
     uint64_t word = mbr_record_word(record);
-    if (how == MBR_SETTLED_LOST) {
-        lose(arena, block, word);
-        return;
-    }
     const mbr_slab *slab = mbr_table_slab(arena->table, block);
     uint64_t bytes = atomic_load_explicit(&slab->block_bytes, memory_order_relaxed);
+    if (how == MBR_SETTLED_LOST) {
+        lose(arena, block, word);
+        mbr_arena_uncount_queued(arena, bytes);
+        return;
+    }
     mbr_record_move(record, &word, MBR_ALLOCATION_RELEASED);
     mbr_lock_take(&arena->lock);
     mbr_payer_refund_locked(arena, word, bytes);
@@ -170,6 +171,7 @@ __attribute__((noinline)) static mbr_status queue(mbr_alloc_table *table, uint32
         lose(arena, block, word);
         if (mbr_context_has_ended(arena->context))
             mbr_arena_confirm_lost(arena); /* whoever confirms just now may have passed this one */
+        mbr_arena_uncount_queued(arena, bytes);
         return MBR_OK;
     }
     mbr_record_move(mbr_table_record(table, block), &word, before);

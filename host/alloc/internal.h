@@ -317,10 +317,12 @@ static inline void mbr_arena_count_queued(mbr_arena *arena, uint64_t bytes)
     atomic_fetch_add_explicit(&arena->queued_bytes, bytes, memory_order_relaxed);
 }
 
+/* Without the lock it is the caller's last look at the arena, whose end refuses until the count is
+ * gone (mbr_arena_destroy). */
 static inline void mbr_arena_uncount_queued(mbr_arena *arena, uint64_t bytes)
 {
-    atomic_fetch_sub_explicit(&arena->queued_count, 1, memory_order_relaxed);
     atomic_fetch_sub_explicit(&arena->queued_bytes, bytes, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&arena->queued_count, 1, memory_order_release);
 }
 
 typedef struct mbr_reactivation {
