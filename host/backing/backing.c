@@ -121,6 +121,15 @@ static mbr_status refuse_live(const mbr_backing *backing, mbr_error *error)
         (unsigned long long)backing->prefix_count, (unsigned long long)backing->span_count);
 }
 
+/* The coldest that nothing is stuck in: the addresses of the others stay. */
+static mbr_range *first_whole_locked(const mbr_backing *backing)
+{
+    mbr_range *range = backing->cached;
+    while (range != NULL && range->stuck_count != 0)
+        range = range->next;
+    return range;
+}
+
 bool mbr_backing_discard_cached(mbr_backing *backing)
 {
     bool discarded = false;
@@ -128,7 +137,7 @@ bool mbr_backing_discard_cached(mbr_backing *backing)
     if (!mbr_port_try_enter_gate(backing->port))
         return false;
     mbr_lock_take(&backing->lock);
-    while ((range = backing->cached) != NULL && range->stuck_count == 0 &&
+    while ((range = first_whole_locked(backing)) != NULL &&
         mbr_backing_device_locked(backing) != MBR_DEVICE_IS_LOST) {
         if (range->editor != NULL) { /* an eviction, which may take it out of the list */
             mbr_range_await_editor(backing, range);

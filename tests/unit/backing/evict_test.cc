@@ -157,6 +157,25 @@ TEST(Evict, CachedRangeWithAnExtentThatStays_IsRetained)
     EXPECT_TRUE(world.agree());
 }
 
+// Eviction begins where discarding does: at the coldest, in which something is stuck from then on.
+TEST(Evict, ReserveWithoutAddresses_PassesARangeInWhichAPlaceIsStuck)
+{
+    World world;
+    world.leaks = true;
+    end_two(world);
+    world.fake.faults = {{Slot::kUnmap, 1, FaultKind::kQuarantine, MBR_SYSTEM},
+        {Slot::kReserve, 1, FaultKind::kRefuse, MBR_OUT_OF_ADDRESSES}};
+    mbr_backing_evict(world.backing, kGranule);
+    ASSERT_EQ(1u, world.kept().quarantined_count);
+    ASSERT_EQ(2u, world.kept().cached_range_count);
+    mbr_range *other = world.reserve(16 * kGranule);
+    ASSERT_NE(nullptr, other);
+    EXPECT_EQ(1u, world.fake.calls(Slot::kUnreserve));
+    EXPECT_EQ(1u, world.kept().cached_range_count); // that one
+    EXPECT_EQ(MBR_OK, world.end(other));
+    EXPECT_TRUE(world.agree());
+}
+
 // What is leaked is as little as can be, and nobody calls the backing any more: its mechanism may
 // be closed.
 TEST(Evict, EndWithAPlaceThatIsStuck_GivesTheOthersBackAndIsNotAskedAgain)
