@@ -302,14 +302,13 @@ static mbr_range_record *begin_release(
 
 static void end_release(mbr_manager *manager, mbr_range_record *record, bool ended)
 {
-    if (ended) {
+    if (ended)
         mbr_table_take(&manager->ranges, record->handle);
-        mbr_unrefer(manager, &record->binding->range_count);
-    }
     mbr_end_close(manager, &record->closing);
     if (!ended)
         return;
-    mbr_walks_await(&manager->range_walks);
+    mbr_walks_await(&manager->range_walks); /* they look at the range, which its backing frees */
+    mbr_unrefer(manager, &record->binding->range_count);
     mbr_heap_release(&manager->heap, record);
 }
 
