@@ -252,17 +252,18 @@ uint64_t mbr_registry_could_give(mbr_registry *registry, uint64_t wanted_bytes)
     return bytes < wanted_bytes ? bytes : wanted_bytes;
 }
 
-/* Takes the walk's entry out unless another thread found it meanwhile, and goes on. */
-static void end_walked(mbr_registry *registry, mbr_registry_walk *walk)
+/* Takes the walk's entry out unless another thread found it meanwhile (false), and goes on. */
+static bool end_walked(mbr_registry *registry, mbr_registry_walk *walk)
 {
     mbr_registry_entry *entry = walk->entry, *gone = NULL;
     mbr_registry_walk next = {NULL, walk->left_count};
     mbr_lock_take(&registry->lock);
-    if (entry->user_count == 1 && next.left_count != 0) {
+    bool is_alone = entry->user_count == 1;
+    if (next.left_count != 0) { /* who is found moves to the end: from the first on again */
         next.left_count--;
-        next.entry = use_next_locked(registry, entry);
+        next.entry = use_next_locked(registry, is_alone ? entry : NULL);
     }
-    if (entry->user_count == 1) {
+    if (is_alone) {
         entry->user_count = 0;
         registry->used_count--;
         registry->given_count++;
@@ -273,6 +274,7 @@ static void end_walked(mbr_registry *registry, mbr_registry_walk *walk)
         mbr_registry_release(registry, entry);
     end_entries(registry, gone);
     *walk = next;
+    return is_alone;
 }
 
 uint64_t mbr_registry_give(mbr_registry *registry, uint64_t wanted_bytes)
@@ -283,12 +285,10 @@ uint64_t mbr_registry_give(mbr_registry *registry, uint64_t wanted_bytes)
     while (walk.entry != NULL && bytes < wanted_bytes) {
         bool is_worth;
         uint64_t freed = exclusive_bytes(walk.entry, &is_worth);
-        if (is_worth) {
-            bytes += freed;
-            end_walked(registry, &walk);
-        } else {
+        if (!is_worth)
             walk_on(registry, &walk);
-        }
+        else if (end_walked(registry, &walk))
+            bytes += freed;
     }
     mbr_registry_release(registry, walk.entry);
     return bytes;
