@@ -468,6 +468,9 @@ void mbr_backing_confirm_lost(mbr_backing *backing, const mbr_context *context)
     mbr_eager_span *span;
     while ((span = take_retained_span_of(backing, context)) != NULL)
         forget_span(backing, span);
+    bool has_ended = mbr_backing_device(backing) == MBR_DEVICE_HAS_ENDED;
+    if (has_ended) /* which calls nobody then; a range in which nothing is stuck any more is taken */
+        mbr_backing_retry_quarantined(backing);
     mbr_range *range;
     while ((range = take_retained_of(backing, context)) != NULL) {
         for (uint64_t i = 0; i < range->slot_count; i++) {
@@ -477,8 +480,6 @@ void mbr_backing_confirm_lost(mbr_backing *backing, const mbr_context *context)
         mbr_port_forget_reservation(backing->port, range->address, range->bytes);
         mbr_range_make_spare(range);
     }
-    if (mbr_backing_device(backing) == MBR_DEVICE_HAS_ENDED) { /* which calls nobody then */
-        mbr_backing_retry_quarantined(backing);
+    if (has_ended)
         mbr_backing_empty_cache(backing);
-    }
 }

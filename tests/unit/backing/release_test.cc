@@ -386,5 +386,25 @@ TEST(Loss, OfTheOnlyUser_TheCacheIsLeftAloneThenRefundedWithoutACall)
     world.fake.forget_all();
 }
 
+TEST(Loss, OfARangeInWhichAPlaceIsStuck_IsForgottenWholeWithTheConfirmation)
+{
+    Used world;
+    mbr_range *range = world.reserve(8 * kGranule);
+    ASSERT_EQ(MBR_OK, world.grow(range, 0, 2 * kGranule));
+    world.fake.faults = {{Slot::kUnmap, 1, FaultKind::kRefuse, MBR_SYSTEM}};
+    mbr_range_decommit_result result = {};
+    result.struct_size = sizeof(result);
+    ASSERT_EQ(MBR_OK, mbr_range_give_back(range, 0, kGranule, true, nullptr, 0, &result, nullptr));
+    ASSERT_EQ(1u, world.kept().quarantined_count);
+    mbr_context_lose(world.context);
+    EXPECT_EQ(MBR_OK, world.end(range));
+    mbr_context_confirm_end(world.context);
+    mbr_backing_confirm_lost(world.backing, world.context);
+    EXPECT_EQ(0u, world.kept().quarantined_count);
+    EXPECT_EQ(0u, world.books().charged_bytes);
+    EXPECT_EQ(nullptr, world.addresses.root);
+    world.fake.forget_all();
+}
+
 } // namespace
 } // namespace membrane
