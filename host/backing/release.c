@@ -469,7 +469,8 @@ void mbr_backing_confirm_lost(mbr_backing *backing, const mbr_context *context)
     while ((span = take_retained_span_of(backing, context)) != NULL)
         forget_span(backing, span);
     bool has_ended = mbr_backing_device(backing) == MBR_DEVICE_HAS_ENDED;
-    if (has_ended) /* which calls nobody then; a range in which nothing is stuck any more is taken */
+    if (has_ended) /* which calls nobody then; a range in which nothing is stuck any more is taken
+                    */
         mbr_backing_retry_quarantined(backing);
     mbr_range *range;
     while ((range = take_retained_of(backing, context)) != NULL) {
