@@ -31,13 +31,7 @@ static mbr_status refer_mechanism(mbr_manager *manager, mbr_mechanism_handle mec
     if (mechanism.value == 0)
         return MBR_OK;
     mbr_status status;
-    mbr_mechanism_record *measured = mbr_find_mechanism(manager, mechanism.value, &status, error);
-    if (measured == NULL)
-        return status;
-    status = mbr_refer(manager, &measured->closing, &measured->reference_count,
-        "the measured mechanism is being closed", error);
-    if (status == MBR_OK)
-        record->measured = measured;
+    record->measured = mbr_refer_mechanism(manager, mechanism, &status, error);
     return status;
 }
 
@@ -422,11 +416,14 @@ static mbr_status audit_authorities(mbr_manager *manager, uint64_t *charged_byte
     return MBR_OK;
 }
 
+/* Without those that are being closed: what they leak is told by their end. */
 static mbr_status audit_mechanisms(mbr_manager *manager, uint64_t *owned_bytes, mbr_error *error)
 {
     uint32_t cursor = 0;
     mbr_mechanism_record *record;
     while ((record = mbr_table_next(&manager->mechanisms, &cursor)) != NULL) {
+        if (mbr_is_closing(manager, record))
+            continue;
         mbr_status status = mbr_port_audit(record->port, error);
         if (status != MBR_OK)
             return status;

@@ -16,18 +16,17 @@ static mbr_status choose_tables(mbr_manager *manager, const mbr_ep_request *requ
     }
     mbr_status status;
     mbr_mechanism_record *mechanism =
-        mbr_find_mechanism(manager, request->mechanism.value, &status, error);
+        mbr_refer_mechanism(manager, request->mechanism, &status, error);
     if (mechanism == NULL)
         return status;
     const mbr_mechanism *opened = mbr_port_mechanism(mechanism->port);
-    if (!opened->has_order)
-        return mbr_fail(error, MBR_UNSUPPORTED,
+    if (!opened->has_order) {
+        status = mbr_fail(error, MBR_UNSUPPORTED,
             "mechanism %s brings no lines; give the EP's own order table",
             opened->description.name);
-    status = mbr_refer(manager, &mechanism->closing, &mechanism->reference_count,
-        "the mechanism is being closed", error);
-    if (status != MBR_OK)
+        mbr_unrefer(manager, &mechanism->reference_count);
         return status;
+    }
     record->mechanism = mechanism;
     options->order = &opened->order;
     options->transfer = opened->has_transfer ? &opened->transfer : NULL;
@@ -50,7 +49,7 @@ static void join_device(
     mbr_walk walk = mbr_begin_walk(manager); /* with lines of its own nothing keeps the mechanism */
     const mbr_mechanism_record *mechanism =
         mbr_find_mechanism(manager, request->mechanism.value, &status, NULL);
-    if (mechanism != NULL)
+    if (mechanism != NULL && !mbr_is_closing(manager, mechanism))
         mbr_context_join_gate(record->context, mbr_port_gate(mechanism->port), NULL);
     mbr_end_walk(manager, walk);
 }

@@ -200,6 +200,26 @@ mbr_status mbr_refer(mbr_manager *manager, const bool *closing, uint64_t *refere
     return refused ? mbr_fail(error, MBR_STALE, "%s", refusal) : MBR_OK;
 }
 
+bool mbr_is_closing(mbr_manager *manager, const mbr_mechanism_record *record)
+{
+    mbr_lock_take(&manager->lock);
+    bool is_closing = record->closing;
+    mbr_lock_drop(&manager->lock);
+    return is_closing;
+}
+
+mbr_mechanism_record *mbr_refer_mechanism(
+    mbr_manager *manager, mbr_mechanism_handle handle, mbr_status *status, mbr_error *error)
+{
+    mbr_walk walk = mbr_begin_walk(manager); /* so that the record stays until it is counted */
+    mbr_mechanism_record *record = mbr_find_mechanism(manager, handle.value, status, error);
+    if (record != NULL)
+        *status = mbr_refer(manager, &record->closing, &record->reference_count,
+            "the mechanism is being closed", error);
+    mbr_end_walk(manager, walk);
+    return *status == MBR_OK ? record : NULL;
+}
+
 void mbr_end_close(mbr_manager *manager, bool *closing)
 {
     mbr_lock_take(&manager->lock);

@@ -244,6 +244,13 @@ mbr_status mbr_refer(mbr_manager *manager, const bool *closing, uint64_t *refere
     const char *refusal, mbr_error *error);
 void mbr_unrefer(mbr_manager *manager, uint64_t *reference_count);
 
+/* During a walk: whether the mechanism is being closed. If not, its port stays until the walk ends,
+ * which its end awaits; if so, it may be gone. */
+bool mbr_is_closing(mbr_manager *manager, const mbr_mechanism_record *record);
+/* Counts one more reference to the mechanism. NULL: *status. */
+mbr_mechanism_record *mbr_refer_mechanism(
+    mbr_manager *manager, mbr_mechanism_handle handle, mbr_status *status, mbr_error *error);
+
 /* During a walk: the backing after `last`, NULL to begin. */
 mbr_backing_record *mbr_next_backing(mbr_manager *manager, const mbr_backing_record *last);
 /* The same for bindings, superseded generations too. The table of handles would not do: who walks

@@ -228,6 +228,17 @@ mbr_status mbr_manager_close_mechanism(
     return MBR_OK;
 }
 
+/* During a walk, and until it ends. NULL: *status. */
+static mbr_mechanism_record *find_open(
+    mbr_manager *manager, mbr_mechanism_handle handle, mbr_status *status, mbr_error *error)
+{
+    mbr_mechanism_record *record = mbr_find_mechanism(manager, handle.value, status, error);
+    if (record == NULL || !mbr_is_closing(manager, record))
+        return record;
+    *status = mbr_fail(error, MBR_STALE, "the mechanism is being closed");
+    return NULL;
+}
+
 static uint32_t capabilities_of(const mbr_mechanism *mechanism)
 {
     return (mechanism->has_virtual ? (uint32_t)MBR_CAPABILITY_VIRTUAL : 0) |
@@ -236,11 +247,10 @@ static uint32_t capabilities_of(const mbr_mechanism *mechanism)
         (mechanism->has_transfer ? (uint32_t)MBR_CAPABILITY_TRANSFER : 0);
 }
 
-/* What the backings over this mechanism keep. */
+/* During a walk: what the backings over this mechanism keep. */
 static void add_cached(
     mbr_manager *manager, const mbr_mechanism_record *record, mbr_mechanism_figures *figures)
 {
-    mbr_walk walk = mbr_begin_walk(manager);
     for (mbr_backing_record *backing = NULL;
          (backing = mbr_next_backing(manager, backing)) != NULL;) {
         if (backing->mechanism != record)
@@ -252,17 +262,11 @@ static void add_cached(
         figures->held_bytes += kept.held_bytes;
         figures->quarantined_count += kept.quarantined_count;
     }
-    mbr_end_walk(manager, walk);
 }
 
-mbr_status mbr_manager_read_mechanism(mbr_manager *manager, mbr_mechanism_handle mechanism,
-    mbr_mechanism_figures *figures, mbr_error *error)
+/* During a walk. */
+static mbr_mechanism_figures figures_of(mbr_manager *manager, const mbr_mechanism_record *record)
 {
-    mbr_status status;
-    mbr_growable_give(figures, NULL, 0);
-    mbr_mechanism_record *record = mbr_find_mechanism(manager, mechanism.value, &status, error);
-    if (record == NULL)
-        return status;
     const mbr_mechanism *opened = mbr_port_mechanism(record->port);
     mbr_port_figures host;
     mbr_port_read(record->port, &host);
@@ -290,8 +294,21 @@ mbr_status mbr_manager_read_mechanism(mbr_manager *manager, mbr_mechanism_handle
     };
     memcpy(whole.name, opened->description.name, sizeof(whole.name));
     add_cached(manager, record, &whole);
-    mbr_growable_give(figures, &whole, sizeof(whole));
-    return MBR_OK;
+    return whole;
+}
+
+mbr_status mbr_manager_read_mechanism(mbr_manager *manager, mbr_mechanism_handle mechanism,
+    mbr_mechanism_figures *figures, mbr_error *error)
+{
+    mbr_status status;
+    mbr_mechanism_figures whole = {0};
+    mbr_walk walk = mbr_begin_walk(manager);
+    const mbr_mechanism_record *record = find_open(manager, mechanism, &status, error);
+    if (record != NULL)
+        whole = figures_of(manager, record);
+    mbr_end_walk(manager, walk);
+    mbr_growable_give(figures, record != NULL ? &whole : NULL, record != NULL ? sizeof(whole) : 0);
+    return status;
 }
 
 /* ---- Trimming
@@ -363,28 +380,35 @@ static void sample_authorities(mbr_manager *manager, const mbr_mechanism_record 
     }
 }
 
-mbr_status mbr_manager_trim(mbr_manager *manager, mbr_mechanism_handle mechanism,
+/* During a walk. */
+static mbr_status trim(mbr_manager *manager, const mbr_mechanism_record *record,
     uint64_t keep_bytes, uint64_t *released_bytes, mbr_error *error)
 {
-    mbr_status status;
-    mbr_port_figures before, after;
-    if (released_bytes != NULL)
-        *released_bytes = 0;
-    mbr_mechanism_record *record = mbr_find_mechanism(manager, mechanism.value, &status, error);
-    if (record == NULL)
-        return status;
     mbr_gate *gate;
-    status = mbr_enter_gate(record, &gate, error);
+    mbr_port_figures before, after;
+    mbr_status status = mbr_enter_gate(record, &gate, error);
     if (status != MBR_OK)
         return status;
-    mbr_walk walk = mbr_begin_walk(manager);
     mbr_port_read(record->port, &before);
     trim_to(manager, record, keep_bytes);
     sample_authorities(manager, record);
     mbr_port_read(record->port, &after);
     mbr_gate_leave(gate);
+    *released_bytes = after.given_back_bytes - before.given_back_bytes;
+    return MBR_OK;
+}
+
+mbr_status mbr_manager_trim(mbr_manager *manager, mbr_mechanism_handle mechanism,
+    uint64_t keep_bytes, uint64_t *released_bytes, mbr_error *error)
+{
+    mbr_status status;
+    uint64_t released = 0;
+    mbr_walk walk = mbr_begin_walk(manager);
+    const mbr_mechanism_record *record = find_open(manager, mechanism, &status, error);
+    if (record != NULL)
+        status = trim(manager, record, keep_bytes, &released, error);
     mbr_end_walk(manager, walk);
     if (released_bytes != NULL)
-        *released_bytes = after.given_back_bytes - before.given_back_bytes;
-    return MBR_OK;
+        *released_bytes = released;
+    return status;
 }
