@@ -21,8 +21,12 @@ static mbr_status find_parts(
     if (parts->authority == NULL)
         return status;
     parts->ep = mbr_find_ep(manager, request->ep.value, &status, error);
-    if (parts->ep == NULL)
-        return status;
+    return status;
+}
+
+/* Of parts that are referred to. */
+static mbr_status check_tier(const mbr_bind_parts *parts, mbr_error *error)
+{
     uint32_t tier = mbr_port_mechanism(parts->mechanism->port)->description.tier;
     if (tier != parts->authority->tier)
         return mbr_fail(error, MBR_INVALID_ARGUMENT,
@@ -211,7 +215,7 @@ static mbr_status make_binding(mbr_manager *manager, const mbr_bind_request *req
     mbr_end_walk(manager, walk);
     if (status != MBR_OK)
         goto free_record;
-    status = mbr_context_join_gate(parts.ep->context, mbr_port_gate(parts.mechanism->port), error);
+    status = check_tier(&parts, error);
     if (status == MBR_OK)
         status = take_backing(manager, &parts, request->cache_keep_bytes, &record->backing, error);
     if (status != MBR_OK)
@@ -227,10 +231,16 @@ static mbr_status make_binding(mbr_manager *manager, const mbr_bind_request *req
     status = mbr_arena_create(&arena, &record->arena, error);
     if (status != MBR_OK)
         goto drop_backing;
+    /* Last: an EP never leaves a gate again. */
+    status = mbr_context_join_gate(parts.ep->context, mbr_port_gate(parts.mechanism->port), error);
+    if (status != MBR_OK)
+        goto destroy_arena;
     record->ep = parts.ep;
     record->isolation_group = request->isolation_group;
     *made = record;
     return MBR_OK;
+destroy_arena:
+    mbr_arena_destroy(record->arena, NULL);
 drop_backing:
     mbr_drop_backing(manager, record->backing, &record->user, NULL);
 unrefer:
