@@ -361,6 +361,9 @@ static void settle_retirement(mbr_deferred *entry, mbr_settled how)
 static mbr_status begin_retirement_locked(mbr_context *context, mbr_graph *graph, bool *lost,
     mbr_error *error) MBR_REQUIRES(&context->lock)
 {
+    if (graph->state == MBR_GRAPH_RETIRING) /* it is as it was if that queue is full */
+        return mbr_fail_argument(
+            error, MBR_BUSY, 1, "EP %s: another thread is retiring the graph", context->name);
     if (graph->state != MBR_GRAPH_KEPT)
         return mbr_fail_argument(
             error, MBR_STALE, 1, "EP %s: the graph is retired already", context->name);

@@ -34,8 +34,8 @@ MBR_API mbr_status mbr_ep_capture_end(
 /* The graph is not launched any more. What it owns and was freed is given back once all work
  * submitted so far to the streams is done: every stream on which a launch of it may still run; none
  * where no launch is pending. The handle is stale at once. Errors: MBR_QUEUE_FULL and those of a
- * stream (MBR_STALE, MBR_INVALID_ARGUMENT of another EP): the graph is as it was. Of a lost EP it
- * always works. */
+ * stream (MBR_STALE, MBR_INVALID_ARGUMENT of another EP), MBR_BUSY (another thread is retiring it):
+ * the graph is as it was. Of a lost EP it always works. */
 MBR_API mbr_status mbr_ep_graph_retire(mbr_manager *manager, mbr_graph_handle graph,
     const mbr_stream_handle *streams, uint32_t stream_count, mbr_error *error);
 

@@ -62,7 +62,7 @@ TEST(Graph, FreedWhatItOwns_WaitsForItsRetirementAndForItsLaunches)
     for (Entry *entry : {early, at_once})
         entry->needs.push_back({2, launched});
     ASSERT_EQ(MBR_OK, world.retire(&graph, {launches}));
-    EXPECT_EQ(MBR_STALE, world.retire(&graph, {launches}));
+    EXPECT_EQ(MBR_BUSY, world.retire(&graph, {launches}));
     Entry *late = world.defer_owned({}, owned); // freed after the retirement, before its end
     late->needs.push_back({2, launched});
     world.reap();
