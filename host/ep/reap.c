@@ -65,8 +65,9 @@ uint64_t mbr_context_settle_locked(mbr_context *context)
         return 0;
     /* A loss is settled whole and at once; where a mechanism is called all the same, its own gate
      * stands before that. */
-    uint32_t entered = mbr_context_try_enter_gates_locked(context);
-    if (entered == 0 && !mbr_context_is_lost(context))
+    bool is_wanted = context->ready.first != NULL || context->lost.first != NULL;
+    uint32_t entered = is_wanted ? mbr_context_try_enter_gates_locked(context) : 0;
+    if (is_wanted && entered == 0 && !mbr_context_is_lost(context))
         return 0;
     context->settling = true;
     context->settler = pthread_self();
