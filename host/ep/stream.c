@@ -235,6 +235,15 @@ mbr_status mbr_context_synchronize(
 
 /* ---- Transfer ------------------------------------------------------------------------------ */
 
+/* In a capture it would be done at each launch, and not now, when somebody relies on it. */
+static mbr_status refuse_captured(const mbr_context *context, uint64_t stream_id, mbr_error *error)
+{
+    return mbr_fail_argument(error, MBR_BUSY, 1,
+        "EP %s: stream %" PRIu64 " is being captured, and a fill or copy there would become "
+        "part of the graph; name another stream, or end the capture first",
+        context->name, stream_id);
+}
+
 /* The native stream for a transfer (stream_id NULL: none), with the call counted as inside; or a
  * refusal. */
 static mbr_status begin_transfer(
@@ -250,6 +259,8 @@ static mbr_status begin_transfer(
     mbr_line *line = stream_id == NULL ? NULL : mbr_context_find_line_locked(context, *stream_id);
     if (status == MBR_OK && stream_id != NULL && line == NULL)
         status = unknown(context, *stream_id, error);
+    if (status == MBR_OK && line != NULL && line->capture != NULL)
+        status = refuse_captured(context, *stream_id, error);
     if (status == MBR_OK) {
         if (line != NULL)
             *native = line->native;
@@ -286,28 +297,19 @@ mbr_status mbr_context_destroy_stream(mbr_context *context, mbr_native native, m
     return end_transfer(context, mbr_slot_stream_destroy(context, native, error));
 }
 
-/* In a capture it would be done at each launch, and not now, when somebody relies on it. */
 static mbr_status check_not_captured(mbr_context *context, uint64_t stream_id, mbr_error *error)
 {
     mbr_lock_take(&context->lock);
     const mbr_line *line = mbr_context_find_line_locked(context, stream_id);
     bool captured = line != NULL && line->capture != NULL;
     mbr_lock_drop(&context->lock);
-    if (!captured)
-        return MBR_OK;
-    return mbr_fail_argument(error, MBR_BUSY, 1,
-        "EP %s: stream %" PRIu64 " is being captured, and a fill or copy there would become "
-        "part of the graph; name another stream, or end the capture first",
-        context->name, stream_id);
+    return captured ? refuse_captured(context, stream_id, error) : MBR_OK;
 }
 
 mbr_status mbr_context_fill(mbr_context *context, uint64_t stream_id, uint64_t address,
     uint8_t value, uint64_t bytes, mbr_error *error)
 {
     mbr_native native;
-    mbr_status captured = check_not_captured(context, stream_id, error);
-    if (captured != MBR_OK)
-        return captured;
     mbr_status status = begin_transfer(context, &stream_id, &native, error);
     if (status != MBR_OK)
         return status;
@@ -318,10 +320,9 @@ mbr_status mbr_context_copy(mbr_context *context, uint64_t stream_id, uint64_t t
     uint64_t from_address, uint64_t bytes, mbr_error *error)
 {
     mbr_native native;
-    mbr_status status = check_not_captured(context, stream_id, error);
-    if (status != MBR_OK || bytes == 0)
-        return status;
-    status = begin_transfer(context, &stream_id, &native, error);
+    if (bytes == 0)
+        return check_not_captured(context, stream_id, error);
+    mbr_status status = begin_transfer(context, &stream_id, &native, error);
     if (status != MBR_OK)
         return status;
     return end_transfer(
