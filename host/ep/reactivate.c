@@ -107,15 +107,17 @@ static void list_waits_locked(mbr_context *context, const mbr_deferred *entry, c
 }
 
 /* Enqueues the waits on the native stream. A refusal leaves those before it there: later work waits
- * once more than it has to. Drops the lock. */
+ * once more than it has to. MBR_BUSY: a capture has begun on its device. Drops the lock. */
 static mbr_status wait_on_device_locked(
     mbr_context *context, const wait_list *waits, mbr_native native) MBR_REQUIRES(&context->lock)
 {
-    mbr_status status = MBR_OK;
+    uint32_t entered = mbr_context_try_enter_gates_locked(context);
+    mbr_status status = entered == 0 ? MBR_BUSY : MBR_OK;
     mbr_lock_drop(&context->lock);
     for (uint32_t i = 0; i < waits->count && status == MBR_OK; i++)
         status = mbr_slot_stream_wait(context, waits->lines[i]->id, waits->values[i], native, NULL);
     mbr_lock_take(&context->lock);
+    mbr_context_leave_gates_locked(context, entered);
     if (MBR_STATUS_CLASS(status) == MBR_CLASS_LOST)
         mbr_context_mark_lost_locked(context);
     for (uint32_t i = 0; i < waits->count; i++)
