@@ -229,7 +229,8 @@ mbr_status mbr_sequence_create(
         status = check_request(kv, request, error);
     if (status != MBR_OK)
         return status;
-    mbr_kv_pay_debts(kv, NULL); /* else a later one does */
+    if (kv->mode != MBR_KV_GROWING) /* which never owes anything */
+        mbr_kv_pay_debts(kv, NULL); /* else a later one does */
     mbr_sequence *created = make_record(kv, request);
     if (created == NULL)
         return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for a sequence");
