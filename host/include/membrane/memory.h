@@ -39,12 +39,13 @@ typedef struct mbr_alloc_result {
 } mbr_alloc_result;
 
 /* Errors: MBR_OVER_BUDGET (figures in the refusal), the mechanism's MBR_OUT_OF_…, MBR_STALE
- * (binding), MBR_OVERFLOW, MBR_INVALID_ARGUMENT. Memory whose release still waits for the request's
- * stream alone may be given again at once (reactivated): name the stream on which it is used first.
- * Before a refusal completed releases are reaped and caches are asked for what is missing, holders
- * of that role among them: the caller holds no lock that their callbacks take. If all that is not
- * enough, memory that waits for other streams is given, and the request's stream waits for those on
- * the device. */
+ * (binding), MBR_OVERFLOW, MBR_INVALID_ARGUMENT, MBR_BUSY (the EP retires; zeroed on a stream that
+ * is captured; a mechanism without `virtual` while a capture is open on its device). Memory whose
+ * release still waits for the request's stream alone may be given again at once (reactivated): name
+ * the stream on which it is used first. Before a refusal completed releases are reaped and caches
+ * are asked for what is missing, holders of that role among them: the caller holds no lock that
+ * their callbacks take. If all that is not enough, memory that waits for other streams is given,
+ * and the request's stream waits for those on the device. */
 MBR_API mbr_status mbr_alloc(mbr_manager *manager, const mbr_alloc_request *request,
     mbr_alloc_result *result, mbr_error *error);
 
@@ -66,7 +67,8 @@ typedef struct mbr_free_request {
  * Name others, or MBR_FREE_NOW where all work is done).
  * One that was given again waits for the stream that it was allocated for in any case, also with
  * MBR_FREE_NOW, which says nothing of the work of its memory's former life: it may then be
- * MBR_QUEUE_FULL, too. Once that stream is detached, what the caller says counts for both. */
+ * MBR_QUEUE_FULL, too. Of such memory the call names at most 63 others. Once that stream is
+ * detached, what the caller says counts for both. */
 MBR_API mbr_status mbr_free(
     mbr_manager *manager, const mbr_free_request *request, mbr_error *error);
 

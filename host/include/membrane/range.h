@@ -97,7 +97,9 @@ typedef struct mbr_range_grow_result {
  * figures hold. Growth within what is committed takes no lock, so nobody releases a range that
  * another thread may be growing. Before a refusal holders of the role cache are asked: the caller
  * holds no lock that their callbacks take. Errors: MBR_OVER_BUDGET, the mechanism's, the publish
- * callback's; MBR_RESIDUAL: an undo failed, the rest holds. */
+ * callback's; MBR_BUSY: a place is on its way back or quarantined, or a fill is needed on a stream
+ * that is captured; MBR_RESIDUAL: an undo failed, or met a capture that is open on the
+ * device and forbids it; the rest holds, and those places are MBR_BUSY until the capture ends. */
 MBR_API mbr_status mbr_range_grow(mbr_manager *manager, const mbr_range_grow_request *request,
     mbr_range_grow_result *result, mbr_error *error);
 
