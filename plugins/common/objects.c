@@ -17,6 +17,7 @@ void mbr_objects_init(struct mbr_objects *objects, const mbr_heap *heap)
     objects->lines = (struct mbr_object_table){"line", MBR_BUSY, {NULL, 0, 0}};
     objects->streams = (struct mbr_object_table){"stream", MBR_BUSY, {NULL, 0, 0}};
     MBR_CHECK(pthread_mutex_init(&objects->lock, NULL) == 0);
+    MBR_CHECK(pthread_mutex_init(&objects->stream_lock, NULL) == 0);
     objects->mark = &mbr_answer_mark;
 }
 
@@ -28,11 +29,12 @@ void mbr_objects_finish(struct mbr_objects *objects)
     mbr_id_table_finish(&objects->extents.ids, &objects->heap);
     mbr_id_table_finish(&objects->lines.ids, &objects->heap);
     mbr_id_table_finish(&objects->streams.ids, &objects->heap);
+    MBR_CHECK(pthread_mutex_destroy(&objects->stream_lock) == 0);
     MBR_CHECK(pthread_mutex_destroy(&objects->lock) == 0);
 }
 
 /* A plain mutex, without ranks: those are kept in thread-local storage, which a plugin that can be
- * unloaded must not have. There is one lock, and no slot calls out under it. */
+ * unloaded must not have. No slot calls out under it. */
 void mbr_objects_lock(struct mbr_objects *objects)
 {
     MBR_CHECK(pthread_mutex_lock(&objects->lock) == 0);

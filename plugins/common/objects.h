@@ -61,6 +61,9 @@ struct mbr_objects {
     uint64_t granule_bytes;
     uint64_t extent_max_bytes;           /* for handle_port */
     uint32_t device_count, device_index; /* that lists of accesses may name; its own */
+    /* Held while a driver makes or ends a stream, up to what the books say of it: a driver gives a
+     * value again at once. Taken before the lock; these calls of a driver call nobody back. */
+    pthread_mutex_t stream_lock;
     pthread_mutex_t lock;
     /* Guarded by the lock. */
     struct mbr_object_table allocations, reservations, extents;

@@ -1,6 +1,7 @@
 /* Checks fills and copies and keeps the streams that were made here. Never looks at memory. */
 #include "plugins/common/transfers.h"
 
+#include "abi/base/assert.h"
 #include "abi/base/checked.h"
 #include "abi/base/error.h"
 #include "plugins/common/space.h"
@@ -25,42 +26,70 @@ static mbr_status check_range(uint64_t address, uint64_t bytes, mbr_error *error
 
 /* ---- Streams -------------------------------------------------------------------------------- */
 
+static void lock_streams(struct mbr_objects *objects)
+{
+    MBR_CHECK(pthread_mutex_lock(&objects->stream_lock) == 0);
+}
+
+static void unlock_streams(struct mbr_objects *objects)
+{
+    MBR_CHECK(pthread_mutex_unlock(&objects->stream_lock) == 0);
+}
+
+/* A record that is there already is of a stream that nobody knew the end of: the driver, which
+ * gives its value again, has now told it. */
+static struct mbr_object *take_over(struct mbr_objects *objects, uint64_t value)
+{
+    mbr_objects_lock(objects);
+    struct mbr_object *stream = mbr_id_table_find(&objects->streams.ids, value);
+    mbr_objects_unlock(objects);
+    return stream;
+}
+
+static mbr_status create_locked(mbr_instance *instance, uint64_t *value, mbr_error *error)
+{
+    struct mbr_objects *objects = mbr_objects_of(instance);
+    const struct mbr_transfer_port *port = port_of(instance);
+    mbr_status status = port->stream_create(instance, value, error);
+    if (status != MBR_OK)
+        return status;
+    struct mbr_object *stream = take_over(objects, *value);
+    if (!stream)
+        stream = mbr_object_create(
+            objects, &objects->streams, *value, 0, sizeof(*stream), &status, error);
+    if (stream)
+        mbr_object_leave(objects, stream);
+    else
+        (void)port->stream_destroy(instance, *value, NULL);
+    return status;
+}
+
 static mbr_status stream_create(mbr_instance *instance, const mbr_stream_create_request *request,
     mbr_stream_create_outcome *answer, mbr_error *error)
 {
     struct mbr_objects *objects = mbr_objects_of(instance);
-    const struct mbr_transfer_port *port = port_of(instance);
     uint64_t value = 0;
     mbr_status status = mbr_answer_check_flags(request->flags, 0, error);
-    if (status == MBR_OK)
-        status = port->stream_create(instance, &value, error);
     if (status != MBR_OK)
         return status;
-    struct mbr_object *stream =
-        mbr_object_create(objects, &objects->streams, value, 0, sizeof(*stream), &status, error);
-    if (!stream) {
-        (void)port->stream_destroy(instance, value, NULL);
-        return status;
-    }
-    mbr_object_leave(objects, stream);
-    answer->stream = (mbr_native){.kind = port->native_kind, .value = value};
-    return MBR_OK;
+    lock_streams(objects);
+    status = create_locked(instance, &value, error);
+    unlock_streams(objects);
+    if (status == MBR_OK)
+        answer->stream = (mbr_native){.kind = port_of(instance)->native_kind, .value = value};
+    return status;
 }
 
-static mbr_status stream_destroy(mbr_instance *instance, const mbr_stream_destroy_request *request,
-    mbr_outcome *answer, mbr_error *error)
+static mbr_status destroy_locked(
+    mbr_instance *instance, uint64_t value, mbr_outcome *answer, mbr_error *error)
 {
     struct mbr_objects *objects = mbr_objects_of(instance);
     mbr_error cause = {MBR_SIZED(mbr_error)};
-    mbr_status status =
-        mbr_answer_check_stream(request->stream, port_of(instance)->native_kind, error);
-    if (status != MBR_OK)
-        return status;
-    struct mbr_object *stream =
-        mbr_object_enter(objects, &objects->streams, request->stream.value, &status, error);
+    mbr_status status = MBR_OK;
+    struct mbr_object *stream = mbr_object_enter(objects, &objects->streams, value, &status, error);
     if (!stream)
         return status;
-    enum mbr_end end = port_of(instance)->stream_destroy(instance, request->stream.value, &cause);
+    enum mbr_end end = port_of(instance)->stream_destroy(instance, value, &cause);
     if (end == MBR_END_GONE) {
         mbr_object_end(objects, &objects->streams, stream);
         return MBR_OK;
@@ -68,9 +97,23 @@ static mbr_status stream_destroy(mbr_instance *instance, const mbr_stream_destro
     mbr_error_copy(error, &cause);
     if (end == MBR_END_THERE)
         mbr_object_leave(objects, stream);
-    else
-        answer->state = MBR_STATE_QUARANTINED; /* and in this call for good: never named again */
+    else /* in this call until the driver gives the value again: not named before */
+        answer->state = MBR_STATE_QUARANTINED;
     return cause.status;
+}
+
+static mbr_status stream_destroy(mbr_instance *instance, const mbr_stream_destroy_request *request,
+    mbr_outcome *answer, mbr_error *error)
+{
+    struct mbr_objects *objects = mbr_objects_of(instance);
+    mbr_status status =
+        mbr_answer_check_stream(request->stream, port_of(instance)->native_kind, error);
+    if (status != MBR_OK)
+        return status;
+    lock_streams(objects);
+    status = destroy_locked(instance, request->stream.value, answer, error);
+    unlock_streams(objects);
+    return status;
 }
 
 /* ---- Work ----------------------------------------------------------------------------------- */
