@@ -155,10 +155,9 @@ static void catch_up(mbr_manager *manager)
     mbr_end_walk(manager, walk);
 }
 
-mbr_status mbr_ep_capture_end(
+static mbr_status end_capture(
     mbr_manager *manager, mbr_stream_handle stream, mbr_graph_handle *graph, mbr_error *error)
 {
-    graph->value = 0;
     mbr_status status;
     mbr_stream_record *attached = mbr_find_stream(manager, stream.value, &status, error);
     if (attached == NULL)
@@ -171,8 +170,20 @@ mbr_status mbr_ep_capture_end(
         (mbr_graph_record *)((char *)ended - offsetof(mbr_graph_record, graph));
     graph->value = record->handle;
     mbr_table_publish(&manager->graphs, record->handle, record);
-    catch_up(manager);
     return MBR_OK;
+}
+
+/* In a walk, which the end of the stream awaits: before that no EP ends, nor lets go of a graph. */
+mbr_status mbr_ep_capture_end(
+    mbr_manager *manager, mbr_stream_handle stream, mbr_graph_handle *graph, mbr_error *error)
+{
+    graph->value = 0;
+    mbr_walk walk = mbr_begin_walk(manager);
+    mbr_status status = end_capture(manager, stream, graph, error);
+    mbr_end_walk(manager, walk);
+    if (status == MBR_OK || MBR_STATUS_CLASS(status) == MBR_CLASS_LOST) /* its gates are open */
+        catch_up(manager);
+    return status;
 }
 
 /* In a walk, as all that is done to a graph by its handle: the end of a lost EP, which lets go of
