@@ -239,6 +239,34 @@ TEST(Reactivate, WithoutAStreamOrALivingContext_NothingIsTaken)
     EXPECT_EQ(nullptr, world.take(id, true));
 }
 
+// None begins while the device is being told to wait.
+TEST(Reactivate, WhileTheWaitIsEnqueued_NoCaptureBeginsOnTheDevice)
+{
+    mbr_gate device;
+    mbr_gate_init(&device);
+    {
+        World world;
+        CaptureWorld other;
+        for (mbr_context *context : {world.context, other.context})
+            ASSERT_EQ(MBR_OK, mbr_context_join_gate(context, &device, nullptr));
+        uint64_t compute = world.attach(1), copy = world.attach(2), there = other.attach(1);
+        Graph graph;
+        Entry *entry = world.defer({compute});
+        world.reap();
+        uint64_t waits = 0;
+        world.fake.before = [&](Slot slot, uint64_t) {
+            if (slot != kStreamWait)
+                return;
+            waits++;
+            EXPECT_EQ(
+                MBR_TIMED_OUT, mbr_context_begin_capture(other.context, there, 0, &graph, nullptr));
+        };
+        EXPECT_EQ(entry, world.take(copy, true));
+        EXPECT_EQ(1u, waits);
+    }
+    mbr_gate_finish(&device);
+}
+
 // A launch comes in no order with what stands on the stream now.
 TEST(Reactivate, DuringACaptureOrOwnedByAGraph_NothingIsTaken)
 {
