@@ -102,7 +102,17 @@ class OtherEp
         return status;
     }
 
-    mbr_cpu *cpu() const { return cpu_; }
+    // Once it is lost, and the second EP of its manager.
+    mbr_status end_lost()
+    {
+        EXPECT_EQ(MBR_OK, detach());
+        EXPECT_EQ(MBR_OK, destroy());
+        // The line is left open: the CPU EP closes it with its stream.
+        auto request = sized<mbr_line_request>();
+        request.line_id = UINT64_C(2) << 40;
+        auto outcome = sized<mbr_outcome>();
+        return mbr_cpu_order(cpu_)->line_close(mbr_cpu_instance(cpu_), &request, &outcome, nullptr);
+    }
 
     mbr_ep_handle ep = {0};
     mbr_stream_handle stream = {0};
@@ -294,17 +304,32 @@ TEST(Capture, GraphsOfALostEp_GoWithIt)
         kept = world.end_capture(other.stream);
         ASSERT_EQ(MBR_OK, world.begin(other.stream));
         ASSERT_EQ(MBR_OK, mbr_ep_lost(world.manager, other.ep, &world.error));
-        EXPECT_EQ(MBR_OK, other.detach());
-        EXPECT_EQ(MBR_OK, other.destroy()) << world.error.text;
-        // The line is left open: the CPU EP closes it with its stream.
-        auto request = sized<mbr_line_request>();
-        request.line_id = UINT64_C(2) << 40;
-        auto outcome = sized<mbr_outcome>();
-        EXPECT_EQ(MBR_OK,
-            mbr_cpu_order(other.cpu())
-                ->line_close(mbr_cpu_instance(other.cpu()), &request, &outcome, nullptr));
+        EXPECT_EQ(MBR_OK, other.end_lost()) << world.error.text;
     }
     EXPECT_EQ(MBR_STALE, world.retire(kept));
+}
+
+TEST(Capture, EndedByALoss_WhatItsGateKeptIsMadeUpForAtItsEnd)
+{
+    CaptureWorld world;
+    auto range = world.reserve(4 * kMiB, 2 * kMiB);
+    ASSERT_EQ(MBR_OK, world.grow(range.range, 0, 4 * kMiB));
+    ASSERT_EQ(MBR_OK, world.release(range.range));
+    ASSERT_EQ(4 * kMiB, world.figures().parked_bytes);
+    OtherEp other(&world, true);
+    ASSERT_EQ(MBR_OK, world.begin(other.stream));
+    auto request = world.bind_request(); // lowers the watermark of what both share
+    request.cache_keep_bytes = 0;
+    mbr_binding_handle binding;
+    ASSERT_EQ(MBR_OK, mbr_manager_bind(world.manager, &request, &binding, &world.error));
+    EXPECT_EQ(4 * kMiB, world.figures().parked_bytes);
+    ASSERT_EQ(MBR_OK, mbr_ep_lost(world.manager, other.ep, &world.error));
+    mbr_graph_handle none = {0};
+    EXPECT_EQ(
+        MBR_DEVICE_LOST, mbr_ep_capture_end(world.manager, other.stream, &none, &world.error));
+    EXPECT_EQ(0u, world.figures().parked_bytes + world.figures().pooled_bytes);
+    EXPECT_EQ(MBR_OK, mbr_manager_unbind(world.manager, binding, &world.error));
+    EXPECT_EQ(MBR_OK, other.end_lost());
 }
 
 // ---- Pins and views ----
