@@ -135,6 +135,20 @@ EXPORT bool standin_poke(uint32_t device, uint64_t address, const void *bytes, s
     return may;
 }
 
+EXPORT void *standin_view(uint32_t device, uint64_t address)
+{
+    uint64_t view;
+    LOCKED(view = sim_view(device, address));
+    return (void *)(uintptr_t)view;
+}
+
+EXPORT bool standin_submit(uint64_t stream, void (*function)(void *argument), void *argument)
+{
+    int status;
+    LOCKED(status = sim_submit_host_function((uintptr_t)stream, function, argument));
+    return status == SIM_OK;
+}
+
 EXPORT void standin_assert_clean(void)
 {
     struct standin_ledger left;

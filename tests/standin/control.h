@@ -139,6 +139,15 @@ bool standin_journal(const char *path);
 bool standin_peek(uint32_t device, uint64_t address, void *bytes, size_t count);
 bool standin_poke(uint32_t device, uint64_t address, const void *bytes, size_t count);
 
+/* Where this process has what the device has at the address, with the access that the device has: a
+ * load or store of the test's own there is one of the device's, past all queues. Host memory is
+ * where it is. */
+void *standin_view(uint32_t device, uint64_t address);
+
+/* Work of the test's own behind what the stream has, as cuLaunchHostFunc enqueues it, but without a
+ * call of the driver. False where there is no such stream. */
+bool standin_submit(uint64_t stream, void (*function)(void *argument), void *argument);
+
 #ifdef __cplusplus
 }
 #endif

@@ -78,35 +78,30 @@ TEST(Manager, FailedGrowth_KeepsWhatWasCommitted)
 TEST(Manager, ReleaseBehindAStream_WaitsForItsWork)
 {
     HostWorld world;
-    SKIP_WITHOUT_CPU_EP(world);
     auto range = world.reserve(8 * kMiB);
     ASSERT_EQ(MBR_OK, world.grow(range.range, 0, 8 * kMiB));
     fill(world, range.address, 8 * kMiB, 1);
-    struct Gate {
-        std::atomic<bool> open{false};
-        uint64_t address;
+    struct Look {
+        const uint8_t *at;
         uint8_t seen = 0;
-    } gate;
-    gate.address = range.address;
-    ASSERT_EQ(MBR_OK,
-        mbr_cpu_host_function(
-            world.cpu, world.native,
-            [](void *context) {
-                auto *gate = static_cast<Gate *>(context);
-                while (!gate->open)
-                    std::this_thread::yield();
-                gate->seen = *reinterpret_cast<uint8_t *>(gate->address);
-            },
-            &gate, &world.error));
+    } look{view_of(range.address)};
+    Gate gate(world);
+    world.submit(
+        world.native,
+        [](void *context) {
+            auto *look = static_cast<Look *>(context);
+            look->seen = *look->at;
+        },
+        &look);
     ASSERT_EQ(MBR_OK, world.release(range.range, false)) << world.error.text;
     mbr_manager_poll(world.manager);
     auto figures = sized<mbr_ep_figures>();
     ASSERT_EQ(MBR_OK, mbr_ep_read(world.manager, world.ep, &figures, &world.error));
     EXPECT_EQ(1u, figures.queued_count);
     EXPECT_EQ(8 * kMiB, world.books().charged_bytes);
-    gate.open = true;
-    ASSERT_EQ(MBR_OK, mbr_ep_drain(world.manager, world.ep, kNever, &world.error));
-    EXPECT_EQ(1, gate.seen); /* the memory was there when the stream came to it */
+    gate.open();
+    ASSERT_EQ(MBR_OK, world.drain());
+    EXPECT_EQ(1, look.seen); /* the memory was there when the stream came to it */
     EXPECT_EQ(8 * kMiB, world.figures().parked_bytes);
 }
 
@@ -255,25 +250,12 @@ TEST(Manager, RemovalOfWhatIsReferredTo_IsRefusedWithCounts)
 TEST(Manager, ReleasesThatAreQueued_HoldEverythingBelowThemOpen)
 {
     HostWorld world;
-    SKIP_WITHOUT_CPU_EP(world);
-    std::atomic<bool> open{false};
-    ASSERT_EQ(MBR_OK,
-        mbr_cpu_host_function(
-            world.cpu, world.native,
-            [](void *context) {
-                while (!*static_cast<std::atomic<bool> *>(context))
-                    std::this_thread::yield();
-            },
-            &open, &world.error));
+    Gate gate(world);
     auto range = world.reserve(8 * kMiB);
     ASSERT_EQ(MBR_OK, world.grow(range.range, 0, kMiB));
     ASSERT_EQ(MBR_OK, world.release(range.range, false));
     auto block = world.alloc(4096);
-    auto request = sized<mbr_free_request>();
-    request.allocation = block.allocation;
-    request.streams = &world.stream;
-    request.stream_count = 1;
-    ASSERT_EQ(MBR_OK, mbr_free(world.manager, &request, &world.error));
+    ASSERT_EQ(MBR_OK, world.free_queued(block.allocation));
     uint64_t calls = world.figures().call_count;
     EXPECT_EQ(MBR_IN_USE, mbr_manager_unbind(world.manager, world.binding, &world.error));
     EXPECT_EQ(MBR_IN_USE, mbr_ep_destroy(world.manager, world.ep, 0, &world.error));
@@ -286,24 +268,15 @@ TEST(Manager, ReleasesThatAreQueued_HoldEverythingBelowThemOpen)
     EXPECT_EQ(2u, figures.queued_count);
     EXPECT_GE(figures.pin_count, 2u);
     EXPECT_GE(world.figures().call_count, calls) << "it still answers";
-    open = true;
-    EXPECT_EQ(MBR_OK, mbr_ep_drain(world.manager, world.ep, kNever, &world.error));
+    gate.open();
+    EXPECT_EQ(MBR_OK, world.drain());
 }
 
 // Who frees at once what was given again knows of his own work alone.
 TEST(Manager, GivenAgainAndFreedNow_GoesToOthersAfterTheOldWork)
 {
     HostWorld world;
-    SKIP_WITHOUT_CPU_EP(world);
-    std::atomic<bool> open{false};
-    ASSERT_EQ(MBR_OK,
-        mbr_cpu_host_function(
-            world.cpu, world.native,
-            [](void *context) {
-                while (!*static_cast<std::atomic<bool> *>(context))
-                    std::this_thread::yield();
-            },
-            &open, &world.error));
+    Gate gate(world);
     auto request = sized<mbr_alloc_request>();
     request.binding = world.binding;
     request.holder = world.holder;
@@ -322,8 +295,8 @@ TEST(Manager, GivenAgainAndFreedNow_GoesToOthersAfterTheOldWork)
     auto other = sized<mbr_alloc_result>();
     EXPECT_EQ(MBR_OK, mbr_alloc(world.manager, &request, &other, &world.error));
     EXPECT_NE(again.address, other.address);
-    open = true;
-    EXPECT_EQ(MBR_OK, mbr_ep_drain(world.manager, world.ep, kNever, &world.error));
+    gate.open();
+    EXPECT_EQ(MBR_OK, world.drain());
     EXPECT_EQ(MBR_OK, world.free_now(other.allocation));
     EXPECT_TRUE(world.clean());
 }
@@ -333,12 +306,8 @@ TEST(Manager, GivenAgainAndFreedNow_GoesToOthersAfterTheOldWork)
 TEST(Manager, RetiredEp_FreesGoOnUntilItIsDrainedAndDestroyed)
 {
     HostWorld world;
-    SKIP_WITHOUT_CPU_EP(world);
-    mbr_native native = {};
-    ASSERT_EQ(MBR_OK, mbr_cpu_stream_create(world.cpu, &native, &world.error));
-    auto request = sized<mbr_ep_request>();
-    request.order = mbr_cpu_order(world.cpu);
-    request.instance = mbr_cpu_instance(world.cpu);
+    mbr_native native = world.make_stream();
+    auto request = world.ep_request("further");
     mbr_ep_handle ep = {};
     ASSERT_EQ(MBR_OK, mbr_ep_create(world.manager, &request, &ep, &world.error));
     mbr_stream_handle stream = {};
@@ -354,16 +323,7 @@ TEST(Manager, RetiredEp_FreesGoOnUntilItIsDrainedAndDestroyed)
     ask.bytes = kMiB;
     auto block = sized<mbr_alloc_result>(), refused = sized<mbr_alloc_result>();
     ASSERT_EQ(MBR_OK, mbr_alloc(world.manager, &ask, &block, &world.error));
-    std::atomic<bool> open{false};
-    ASSERT_EQ(MBR_OK,
-        mbr_cpu_host_function(
-            world.cpu, native,
-            [](void *context) {
-                while (!*static_cast<std::atomic<bool> *>(context))
-                    std::this_thread::yield();
-            },
-            &open, &world.error));
-
+    Gate gate(world, native);
     ASSERT_EQ(MBR_OK, mbr_ep_retire(world.manager, ep, &world.error));
     EXPECT_EQ(MBR_BUSY, mbr_alloc(world.manager, &ask, &refused, &world.error));
     auto give = sized<mbr_free_request>();
@@ -373,13 +333,13 @@ TEST(Manager, RetiredEp_FreesGoOnUntilItIsDrainedAndDestroyed)
         << "also what waits is not taken again";
     EXPECT_EQ(MBR_TIMED_OUT, mbr_ep_drain(world.manager, ep, 0, &world.error));
     EXPECT_EQ(MBR_IN_USE, mbr_manager_unbind(world.manager, binding, &world.error));
-    open = true;
+    gate.open();
     EXPECT_EQ(MBR_OK, mbr_ep_drain(world.manager, ep, kNever, &world.error));
     EXPECT_EQ(MBR_OK, mbr_manager_unbind(world.manager, binding, &world.error));
     EXPECT_EQ(MBR_OK, mbr_ep_detach_stream(world.manager, stream, &world.error));
     EXPECT_EQ(MBR_OK, mbr_ep_destroy(world.manager, ep, kNever, &world.error));
     EXPECT_EQ(MBR_STALE, mbr_ep_drain(world.manager, ep, kNever, &world.error));
-    EXPECT_EQ(MBR_OK, mbr_cpu_stream_destroy(world.cpu, native, &world.error));
+    world.end_stream(native);
 }
 
 // The world's end is the test: every object is closed once, and nothing refers to the instance.
@@ -585,7 +545,7 @@ TEST(Manager, EightThreadsOfRangesAndAllocations_BooksAreEmptyAtTheEnd)
     for (auto &thread : threads)
         thread.join();
     EXPECT_EQ(0u, wrong.load());
-    ASSERT_EQ(MBR_OK, mbr_ep_drain(world.manager, world.ep, kNever, &world.error));
+    ASSERT_EQ(MBR_OK, world.drain());
     EXPECT_TRUE(world.clean());
     auto figures = sized<mbr_holder_figures>();
     ASSERT_EQ(MBR_OK, mbr_manager_read_holder(world.manager, world.holder, &figures, &world.error));

@@ -3,8 +3,6 @@
 #include "tests/support/child.h"
 #include "tests/unit/bind/host_world.h"
 
-#include <cstdlib>
-
 namespace membrane
 {
 namespace
@@ -106,14 +104,14 @@ TEST(Fork, Child_IsGivenNothingOfWhatTheHostKeeps)
 // The parent has no thread beside its own here: what others hold at a fork, a child never gets.
 TEST(Fork, Child_MayHaveAManagerOfItsOwn)
 {
-    if (std::getenv("MEMBRANE_TEST_PLUGIN") != nullptr)
+    if (plugin_under_test().brings_ep)
         GTEST_SKIP() << "a device's driver serves no child of the process that started it";
     mbr_manager *manager;
     mbr_plugin_handle plugin;
     mbr_error error = sized<mbr_error>();
     ASSERT_EQ(mbr_manager_create(nullptr, &manager, &error), MBR_OK);
     mbr_plugin_open_request request = sized<mbr_plugin_open_request>();
-    request.name = "plugins/host/libmembrane-host.so";
+    request.name = plugin_under_test().path;
     request.flags = MBR_PLUGIN_TRUSTED;
     ASSERT_EQ(mbr_manager_open_plugin(manager, &request, &plugin, &error), MBR_OK) << error.text;
     EXPECT_EQ(in_child([] {

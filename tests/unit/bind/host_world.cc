@@ -1,8 +1,6 @@
 /* Puts the world together and takes it apart; see host_world.h. */
 #include "tests/unit/bind/host_world.h"
 
-#include <cstdlib>
-
 namespace membrane
 {
 
@@ -16,10 +14,8 @@ HostWorld::HostWorld(uint64_t limit, const mbr_manager_seams *seams, const char 
         mbr_manager_create_with_seams(&options, seams != nullptr ? seams : &none, &manager, &error))
         << error.text;
     auto open = sized<mbr_plugin_open_request>();
-    const char *other = std::getenv("MEMBRANE_TEST_PLUGIN");
-    const char *usual = other != nullptr ? other : "plugins/host/libmembrane-host.so";
-    brings_ep = plugin_path == nullptr && other != nullptr;
-    open.name = plugin_path != nullptr ? plugin_path : usual;
+    brings_ep = plugin_path == nullptr && plugin_under_test().brings_ep;
+    open.name = plugin_path != nullptr ? plugin_path : plugin_under_test().path;
     open.flags = MBR_PLUGIN_TRUSTED; /* a runfiles tree is not ours to judge */
     EXPECT_EQ(MBR_OK, mbr_manager_open_plugin(manager, &open, &plugin, &error)) << error.text;
     auto mechanism_request = sized<mbr_mechanism_open_request>();
@@ -50,39 +46,79 @@ HostWorld::HostWorld(uint64_t limit, const mbr_manager_seams *seams, const char 
     EXPECT_EQ(MBR_OK, mbr_manager_bind(manager, &request, &binding, &error)) << error.text;
 }
 
+mbr_ep_request HostWorld::ep_request(const char *name) const
+{
+    auto request = sized<mbr_ep_request>();
+    request.name = name;
+    if (brings_ep) {
+        request.mechanism = mechanism;
+        return request;
+    }
+    request.order = mbr_cpu_order(cpu);
+    request.transfer = mbr_cpu_transfer(cpu);
+    request.instance = mbr_cpu_instance(cpu);
+    return request;
+}
+
 void HostWorld::create_ep()
 {
-    auto ep_request = sized<mbr_ep_request>();
-    if (brings_ep) {
-        ep_request.name = "device";
-        ep_request.mechanism = mechanism;
-        EXPECT_EQ(MBR_OK, mbr_ep_create(manager, &ep_request, &ep, &error)) << error.text;
-        EXPECT_EQ(MBR_OK, mbr_ep_create_stream(manager, ep, &native, &error)) << error.text;
-    } else {
+    if (!brings_ep) {
         auto cpu_options = sized<mbr_cpu_options>();
         EXPECT_EQ(MBR_OK, mbr_cpu_create(&cpu_options, &cpu, &error)) << error.text;
-        EXPECT_EQ(MBR_OK, mbr_cpu_stream_create(cpu, &native, &error)) << error.text;
-        ep_request.name = "cpu";
-        ep_request.order = mbr_cpu_order(cpu);
-        ep_request.transfer = mbr_cpu_transfer(cpu);
-        ep_request.instance = mbr_cpu_instance(cpu);
-        EXPECT_EQ(MBR_OK, mbr_ep_create(manager, &ep_request, &ep, &error)) << error.text;
     }
+    auto request = ep_request(brings_ep ? "device" : "cpu");
+    EXPECT_EQ(MBR_OK, mbr_ep_create(manager, &request, &ep, &error)) << error.text;
+    native = make_stream();
     EXPECT_EQ(MBR_OK, mbr_ep_attach_stream(manager, ep, native, &stream, &error)) << error.text;
+}
+
+mbr_native HostWorld::make_stream()
+{
+    mbr_native made = {};
+    EXPECT_EQ(MBR_OK,
+        brings_ep ? mbr_ep_create_stream(manager, ep, &made, &error)
+                  : mbr_cpu_stream_create(cpu, &made, &error))
+        << error.text;
+    return made;
+}
+
+void HostWorld::end_stream(mbr_native made)
+{
+    EXPECT_EQ(brings_ep && lost ? MBR_DEVICE_LOST : MBR_OK,
+        brings_ep ? mbr_ep_destroy_stream(manager, ep, made, &error)
+                  : mbr_cpu_stream_destroy(cpu, made, &error))
+        << error.text;
+}
+
+void HostWorld::submit(mbr_native on, void (*function)(void *argument), void *argument)
+{
+    auto own = sized<mbr_error>(); /* any thread submits */
+    if (brings_ep)
+        submit_to_device(on, function, argument);
+    else
+        EXPECT_EQ(MBR_OK, mbr_cpu_host_function(cpu, on, function, argument, &own)) << own.text;
+}
+
+void HostWorld::await(mbr_native on)
+{
+    std::promise<void> done;
+    submit(
+        on, [](void *argument) { static_cast<std::promise<void> *>(argument)->set_value(); },
+        &done);
+    done.get_future().wait();
 }
 
 void HostWorld::destroy_ep()
 {
     EXPECT_EQ(MBR_OK, mbr_ep_detach_stream(manager, stream, &error)) << error.text;
-    if (brings_ep) {
-        EXPECT_EQ(MBR_OK, mbr_ep_destroy_stream(manager, ep, native, &error)) << error.text;
-    }
+    if (brings_ep)
+        end_stream(native);
     EXPECT_EQ(MBR_OK, mbr_ep_destroy(manager, ep, kNever, &error)) << error.text;
     if (brings_ep)
         return;
     if (lost)
         close_line();
-    EXPECT_EQ(MBR_OK, mbr_cpu_stream_destroy(cpu, native, &error)) << error.text;
+    end_stream(native);
     EXPECT_EQ(MBR_OK, mbr_cpu_destroy(cpu, &error)) << error.text;
 }
 
@@ -99,11 +135,12 @@ HostWorld::~HostWorld()
     EXPECT_EQ(MBR_OK, mbr_manager_destroy(manager, &error)) << error.text;
 }
 
-/* The first stream of a manager's first EP. */
-void HostWorld::close_line()
+void HostWorld::close_line(uint64_t ep_number)
 {
+    if (brings_ep) /* the loader's, which gives the instance up */
+        return;
     auto request = sized<mbr_line_request>();
-    request.line_id = UINT64_C(1) << 40;
+    request.line_id = ep_number << 40;
     auto outcome = sized<mbr_outcome>();
     EXPECT_EQ(
         MBR_OK, mbr_cpu_order(cpu)->line_close(mbr_cpu_instance(cpu), &request, &outcome, &error))
@@ -175,6 +212,15 @@ mbr_status HostWorld::free_now(mbr_allocation_handle allocation)
     auto request = sized<mbr_free_request>();
     request.flags = MBR_FREE_NOW;
     request.allocation = allocation;
+    return mbr_free(manager, &request, &error);
+}
+
+mbr_status HostWorld::free_queued(mbr_allocation_handle allocation)
+{
+    auto request = sized<mbr_free_request>();
+    request.allocation = allocation;
+    request.streams = &stream;
+    request.stream_count = 1;
     return mbr_free(manager, &request, &error);
 }
 

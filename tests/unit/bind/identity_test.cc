@@ -17,7 +17,7 @@ Opened open(HostWorld &world)
 {
     Opened opened = {};
     mbr_plugin_open_request file = sized<mbr_plugin_open_request>();
-    file.name = "plugins/host/libmembrane-host.so";
+    file.name = plugin_under_test().path;
     file.flags = MBR_PLUGIN_TRUSTED;
     EXPECT_EQ(mbr_manager_open_plugin(world.manager, &file, &opened.plugin, &world.error), MBR_OK)
         << world.error.text;
@@ -50,11 +50,11 @@ TEST(Identity, PluginClosedInTheMiddle_OthersKeepTheirs)
 {
     HostWorld world;
     Opened three[] = {open(world), open(world), open(world)};
-    std::string name;
+    std::string name, first_name = world.figures().name;
     close(world, three[1]);
     for (const Opened &kept : {three[0], three[2]}) {
         EXPECT_EQ(read_name(world, kept.mechanism, &name), MBR_OK) << world.error.text;
-        EXPECT_EQ(name, "host");
+        EXPECT_EQ(name, first_name);
     }
     EXPECT_NE(read_name(world, three[1].mechanism, &name), MBR_OK);
     EXPECT_NE(mbr_manager_close_plugin(world.manager, three[1].plugin, &world.error), MBR_OK);

@@ -4,11 +4,9 @@
 #include "tests/support/mortal/device.h"
 #include "tests/unit/bind/host_world.h"
 
-#include <atomic>
 #include <cinttypes>
 #include <cstdio>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace membrane
@@ -35,48 +33,13 @@ struct Mortal {
     std::vector<mbr_option> options{{"device", address.c_str()}};
 };
 
-// The stream's work stands still until the gate opens; the gate stays until the work is past it.
-struct Gate {
-    std::atomic<bool> open{false}, passed{false};
-
-    ~Gate()
-    {
-        open = true;
-        while (!passed)
-            std::this_thread::yield();
-    }
-
-    explicit Gate(HostWorld *world)
-    {
-        EXPECT_EQ(MBR_OK,
-            mbr_cpu_host_function(
-                world->cpu, world->native,
-                [](void *context) {
-                    auto *gate = static_cast<Gate *>(context);
-                    while (!gate->open)
-                        std::this_thread::yield();
-                    gate->passed = true;
-                },
-                this, &world->error));
-    }
-};
-
 class LostWorld : public Mortal, public HostWorld
 {
   public:
     explicit LostWorld(const char *plugin = "tests/support/libmembrane-mortal.so")
-        : HostWorld(512 * kMiB, nullptr, plugin,
-              std::strstr(plugin, "mortal") != nullptr ? options : std::vector<mbr_option>{})
+        : HostWorld(
+              512 * kMiB, nullptr, plugin, plugin != nullptr ? options : std::vector<mbr_option>{})
     {
-    }
-
-    mbr_status free_queued(mbr_allocation_handle allocation)
-    {
-        auto request = sized<mbr_free_request>();
-        request.allocation = allocation;
-        request.streams = &stream;
-        request.stream_count = 1;
-        return mbr_free(manager, &request, &error);
     }
 
     mbr_status destroy_ep() { return mbr_ep_destroy(manager, ep, 0, &error); }
@@ -140,7 +103,7 @@ TEST(Lost, BeforeTheEndIsConfirmed_EverythingStaysChargedAndNoSlotIsCalled)
 {
     LostWorld world;
     {
-        Gate gate(&world);
+        Gate gate(world);
         world.fill();
         uint64_t charged = world.charged();
         world.lose();
@@ -172,7 +135,7 @@ TEST(Lost, BeforeTheEndIsConfirmed_EverythingStaysChargedAndNoSlotIsCalled)
         EXPECT_EQ(MBR_IN_USE, mbr_manager_unbind(world.manager, world.binding, &world.error));
         EXPECT_EQ(charged, world.charged());
         EXPECT_EQ(0u, world.device.late_calls);
-        gate.open = true;
+        gate.open();
     }
     EXPECT_EQ(MBR_IN_USE, world.destroy_ep()) << "confirmed, and the binding still refers to it";
     EXPECT_EQ(0u, world.charged());
@@ -185,12 +148,12 @@ TEST(Lost, ConfirmedFirst_TheRestIsRefundedAsItComes)
     for (bool now : {false, true}) {
         LostWorld world;
         {
-            Gate gate(&world);
+            Gate gate(world);
             world.fill();
             world.lose();
             EXPECT_EQ(MBR_IN_USE, world.destroy_ep());
             EXPECT_NE(nullptr, std::strstr(world.error.text, "1 bindings")) << world.error.text;
-            gate.open = true;
+            gate.open();
         }
         EXPECT_EQ(MBR_IN_USE, world.destroy_ep()) << "once more changes nothing";
         uint64_t slab = 2 * kMiB; /* of the small one */
@@ -210,7 +173,7 @@ TEST(Lost, InstanceThatCannotBeClosed_IsGivenUp)
 {
     LostWorld world;
     world.fill();
-    ASSERT_EQ(MBR_OK, mbr_ep_drain(world.manager, world.ep, kNever, &world.error));
+    ASSERT_EQ(MBR_OK, world.drain());
     world.device.clings = true;
     world.lose();
     world.let_go_of_the_rest(true);
@@ -222,7 +185,7 @@ TEST(Lost, InstanceWhoseCloseLeavesItUnknown_IsGivenUpOnce)
 {
     LostWorld world;
     world.fill();
-    ASSERT_EQ(MBR_OK, mbr_ep_drain(world.manager, world.ep, kNever, &world.error));
+    ASSERT_EQ(MBR_OK, world.drain());
     world.device.close_is_unknown = true;
     world.lose();
     world.let_go_of_the_rest(true);
@@ -231,7 +194,7 @@ TEST(Lost, InstanceWhoseCloseLeavesItUnknown_IsGivenUpOnce)
 
 TEST(Lost, MemoryThatOutlivesItsContext_IsGivenBackWithoutAConfirmation)
 {
-    LostWorld world("plugins/host/libmembrane-host.so");
+    LostWorld world(nullptr);
     mbr_range_handle range = world.reserve(16 * kMiB).range;
     ASSERT_EQ(MBR_OK, world.grow(range, 0, 8 * kMiB));
     mbr_allocation_handle live = world.alloc(3 * kMiB).allocation;
@@ -249,11 +212,7 @@ TEST(Lost, MemoryThatOutlivesItsContext_IsGivenBackWithoutAConfirmation)
 TEST(Lost, OneOfTwoContexts_TheOtherGoesOnWithTheCache)
 {
     LostWorld world;
-    auto request = sized<mbr_ep_request>();
-    request.name = "other";
-    request.order = mbr_cpu_order(world.cpu);
-    request.transfer = mbr_cpu_transfer(world.cpu);
-    request.instance = mbr_cpu_instance(world.cpu);
+    mbr_ep_request request = world.ep_request("other");
     mbr_ep_handle other, first = world.ep;
     ASSERT_EQ(MBR_OK, mbr_ep_create(world.manager, &request, &other, &world.error));
     auto bind = world.bind_request();

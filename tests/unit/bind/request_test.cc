@@ -248,16 +248,14 @@ TEST(Figures, OfALongerStruct_EndInZeros)
 TEST(Free, OfAnAllocationWhoseStreamIsDetached_IsStaleUntilTheCallerSaysItIsDone)
 {
     HostWorld world;
-    SKIP_WITHOUT_CPU_EP(world);
-    mbr_native native;
     mbr_stream_handle first = world.stream, stream;
-    ASSERT_EQ(MBR_OK, mbr_cpu_stream_create(world.cpu, &native, &world.error));
+    mbr_native native = world.make_stream();
     ASSERT_EQ(MBR_OK, mbr_ep_attach_stream(world.manager, world.ep, native, &stream, &world.error));
     world.stream = stream;
     auto block = world.alloc(1000), other = world.alloc(1000);
     world.stream = first;
     ASSERT_EQ(MBR_OK, mbr_ep_detach_stream(world.manager, stream, &world.error));
-    ASSERT_EQ(MBR_OK, mbr_cpu_stream_destroy(world.cpu, native, &world.error));
+    world.end_stream(native);
     auto request = sized<mbr_free_request>();
     request.allocation = block.allocation;
     EXPECT_EQ(MBR_STALE, mbr_free(world.manager, &request, &world.error));

@@ -18,7 +18,6 @@ namespace
 
 constexpr uint64_t kUnit = 65536;
 constexpr uint64_t kLimit = 64 * kMiB;
-const char *const kPlugin = "plugins/host/libmembrane-host.so";
 
 class Shared : public testing::Test
 {
@@ -39,8 +38,8 @@ TEST_F(Shared, TwoManagers_DivideOneLimitAndSayWhoseItIs)
     uint64_t now_ns = 1;
     mbr_clock clock = {[](void *context) { return *static_cast<uint64_t *>(context); }, &now_ns};
     mbr_manager_seams seams = {nullptr, &clock, nullptr, nullptr, nullptr};
-    HostWorld a(kLimit, &seams, kPlugin, {}, folder.c_str());
-    HostWorld b(kLimit, &seams, kPlugin, {}, folder.c_str());
+    HostWorld a(kLimit, &seams, nullptr, {}, folder.c_str());
+    HostWorld b(kLimit, &seams, nullptr, {}, folder.c_str());
     auto mine = a.reserve(kLimit, kUnit), theirs = b.reserve(kLimit, kUnit);
     ASSERT_EQ(a.grow(mine.range, 0, 40 * kMiB), MBR_OK) << a.error.text;
     EXPECT_EQ(a.books().leased_bytes, 40 * kMiB);

@@ -34,7 +34,7 @@ TEST_F(EpStream, FillAndCopy_AreDoneWhenSynchronizeReturns)
 {
     make();
     mbr_alloc_result block = world.alloc(2 * 4096);
-    auto *bytes = reinterpret_cast<uint8_t *>(block.address);
+    const uint8_t *bytes = view_of(block.address);
     ASSERT_EQ(
         mbr_ep_fill(world.manager, attached, block.address, 0xA5, 4096, &world.error), MBR_OK);
     ASSERT_EQ(mbr_ep_copy(
@@ -60,7 +60,8 @@ TEST_F(EpStream, Streams_OfTwoCalls_AreTwo)
 
 TEST_F(EpStream, Destroy_OfAStreamThatIsNone_IsRefused)
 {
-    mbr_native none = {MBR_NATIVE_STREAM_CPU, 0, 12345};
+    mbr_native none = world.native; /* of the EP's kind */
+    none.value = 12345;
     EXPECT_EQ(MBR_STATUS_CLASS(mbr_ep_destroy_stream(world.manager, world.ep, none, &world.error)),
         MBR_CLASS_CALLER);
 }
@@ -76,9 +77,9 @@ TEST_F(EpStream, Calls_WithAStaleStream_AreRefused)
 
 TEST_F(EpStream, Everything_OfAnEpWithoutTransfer_IsUnsupported)
 {
-    mbr_ep_request request = sized<mbr_ep_request>();
-    request.order = mbr_cpu_order(world.cpu);
-    request.instance = mbr_cpu_instance(world.cpu);
+    SKIP_WITHOUT_CPU_EP(world);
+    mbr_ep_request request = world.ep_request("bare");
+    request.transfer = nullptr;
     mbr_ep_handle bare;
     ASSERT_EQ(mbr_ep_create(world.manager, &request, &bare, &world.error), MBR_OK);
     EXPECT_EQ(mbr_ep_create_stream(world.manager, bare, &made, &world.error), MBR_UNSUPPORTED);
@@ -88,10 +89,7 @@ TEST_F(EpStream, Everything_OfAnEpWithoutTransfer_IsUnsupported)
 
 TEST_F(EpStream, Create_OfALostEp_IsDeviceLost)
 {
-    mbr_ep_request request = sized<mbr_ep_request>();
-    request.order = mbr_cpu_order(world.cpu);
-    request.transfer = mbr_cpu_transfer(world.cpu);
-    request.instance = mbr_cpu_instance(world.cpu);
+    mbr_ep_request request = world.ep_request("lost");
     mbr_ep_handle lost;
     ASSERT_EQ(mbr_ep_create(world.manager, &request, &lost, &world.error), MBR_OK);
     ASSERT_EQ(mbr_ep_lost(world.manager, lost, &world.error), MBR_OK);
