@@ -1,6 +1,5 @@
 // The eager ways of a cache, by the caller's choice alone: the maximum at once, or doubled by
 // copying; on a mechanism that has nothing else, and on one that has.
-#include "tests/unit/holder/gate.h"
 #include "tests/unit/holder/kv_world.h"
 
 namespace membrane
@@ -48,7 +47,7 @@ TEST_P(Eager, Whole_TakesTheMaximumAtOnceAndNeverMoves)
 
 TEST_P(Eager, Copy_GrowsTokenByToken_DoublesAndKeepsEveryByte)
 {
-    for (const char *plugin : {kEager, "plugins/host/libmembrane-host.so"}) {
+    for (const char *plugin : {kEager, (const char *)nullptr}) {
         KvWorld world(
             {kTwoGroups, GetParam(), 300, 0, 0, MBR_KV_EAGER_COPY}, 64 * kMiB, nullptr, plugin, {});
         Tracked one;
@@ -89,7 +88,7 @@ TEST(EagerKv, Copy_WhileTheStreamIsBusy_OldAndNewAreBothCharged)
     ASSERT_EQ(MBR_OK, world.create(&one, 100)) << world.error.text;
     uint64_t old = world.read(one).committed_bytes;
     {
-        Gate gate(world.cpu, world.native);
+        Gate gate(world, world.native);
         ASSERT_EQ(MBR_OK, mbr_sequence_append(one.sequence, 1, nullptr, &world.error));
         EXPECT_EQ(old + world.read(one).committed_bytes, world.paid(world.holder).charged_bytes);
     }
@@ -141,14 +140,14 @@ TEST(EagerKv, SequenceWhoseStreamWasDetached_CanStillBeDestroyed)
         mbr_native native;
         Tracked one;
         world.streams.push_back({0});
-        ASSERT_EQ(MBR_OK, mbr_cpu_stream_create(world.cpu, &native, &world.error));
+        native = world.make_stream();
         ASSERT_EQ(MBR_OK,
             mbr_ep_attach_stream(
                 world.manager, world.ep, native, &world.streams.back(), &world.error));
         ASSERT_EQ(MBR_OK, world.create(&one, 100, nullptr, 0, world.streams.size() - 1));
-        ASSERT_EQ(MBR_OK, mbr_cpu_synchronize(world.cpu, native, kNever, &world.error));
+        world.await(native);
         ASSERT_EQ(MBR_OK, mbr_ep_detach_stream(world.manager, world.streams.back(), &world.error));
-        ASSERT_EQ(MBR_OK, mbr_cpu_stream_destroy(world.cpu, native, &world.error));
+        world.end_stream(native);
         world.streams.pop_back();
         EXPECT_EQ(MBR_OK, world.destroy(&one)) << world.error.text;
         EXPECT_EQ(0u, world.paid(world.holder).charged_bytes);
@@ -221,7 +220,7 @@ TEST(EagerKv, Copy_WithoutAStreamOrTransfer_IsRefused)
     ASSERT_EQ(MBR_OK, mbr_ep_create(world.manager, &ep_request, &ep, &world.error));
     mbr_native native;
     mbr_stream_handle stream;
-    ASSERT_EQ(MBR_OK, mbr_cpu_stream_create(world.cpu, &native, &world.error));
+    native = world.make_stream();
     ASSERT_EQ(MBR_OK, mbr_ep_attach_stream(world.manager, ep, native, &stream, &world.error));
     auto bind = world.bind_request();
     bind.ep = ep;
@@ -250,7 +249,7 @@ TEST(EagerKv, Copy_WithoutAStreamOrTransfer_IsRefused)
     ASSERT_EQ(MBR_OK, mbr_manager_unbind(world.manager, binding, &world.error)) << world.error.text;
     ASSERT_EQ(MBR_OK, mbr_ep_detach_stream(world.manager, stream, &world.error));
     ASSERT_EQ(MBR_OK, mbr_ep_destroy(world.manager, ep, kNever, &world.error));
-    ASSERT_EQ(MBR_OK, mbr_cpu_stream_destroy(world.cpu, native, &world.error));
+    world.end_stream(native);
 }
 
 } // namespace

@@ -18,7 +18,6 @@ namespace
 constexpr char kTwoGroups[] = "layers=2,heads=1,dim=64,bytes=2,planes=2,window=48+"
                               "layers=1,heads=1,dim=64,bytes=2,planes=2";
 constexpr char kFaulty[] = "tests/support/libmembrane-faulty.so";
-constexpr char kHost[] = "plugins/host/libmembrane-host.so";
 
 struct Cast {
     Tracked source, sharer, third;
@@ -151,7 +150,7 @@ TEST(KvFault, Heap_FailsAtEachCallOfEachStep_TheStepIsRefusedWholeAndThenWorks)
             FailingHeap heap;
             mbr_manager_seams seams = {&heap.heap, nullptr, nullptr, nullptr, nullptr};
             {
-                KvWorld world({kTwoGroups, "seq-major", 400, 0, 8192}, 64 * kMiB, &seams, kHost);
+                KvWorld world({kTwoGroups, "seq-major", 400, 0, 8192}, 64 * kMiB, &seams);
                 more = run_with_fault(world, at, nth,
                     {[&](uint64_t n) { heap.fail_at = heap.calls + n; },
                         [&] { return heap.calls >= std::exchange(heap.fail_at, 0); },

@@ -1,5 +1,4 @@
 // Caches against a release queue that is full, streams that go, and other threads.
-#include "tests/unit/holder/gate.h"
 #include "tests/unit/holder/kv_world.h"
 
 #include <atomic>
@@ -20,13 +19,10 @@ class SmallQueue
   public:
     SmallQueue(HostWorld &world, uint32_t entries) : world_(world)
     {
-        auto request = sized<mbr_ep_request>();
+        auto request = world.ep_request("small");
         request.queue_entries = entries;
-        request.order = mbr_cpu_order(world.cpu);
-        request.transfer = mbr_cpu_transfer(world.cpu);
-        request.instance = mbr_cpu_instance(world.cpu);
         EXPECT_EQ(MBR_OK, mbr_ep_create(world.manager, &request, &ep, &world.error));
-        EXPECT_EQ(MBR_OK, mbr_cpu_stream_create(world.cpu, &native, &world.error));
+        native = world.make_stream();
         EXPECT_EQ(MBR_OK, mbr_ep_attach_stream(world.manager, ep, native, &stream, &world.error));
         auto bind = world.bind_request();
         bind.ep = ep;
@@ -45,7 +41,7 @@ class SmallQueue
         EXPECT_EQ(MBR_OK, mbr_manager_unbind(world_.manager, binding, &world_.error));
         EXPECT_EQ(MBR_OK, mbr_ep_detach_stream(world_.manager, stream, &world_.error));
         EXPECT_EQ(MBR_OK, mbr_ep_destroy(world_.manager, ep, kNever, &world_.error));
-        EXPECT_EQ(MBR_OK, mbr_cpu_stream_destroy(world_.cpu, native, &world_.error));
+        world_.end_stream(native);
     }
     mbr_sequence *create(uint64_t tokens)
     {
@@ -75,18 +71,13 @@ class SmallQueue
     HostWorld &world_;
 };
 
-std::vector<mbr_option> small_granule()
-{
-    return {{"granule", "4096"}};
-}
-
 TEST(KvQueue, Destroy_QueueIsFull_LivesOnWholeOrIsDestroyedAgain)
 {
-    HostWorld world(64 * kMiB, nullptr, "plugins/host/libmembrane-host.so", small_granule());
+    HostWorld world(64 * kMiB, nullptr, nullptr, plugin_under_test().page_granule);
     SmallQueue queue(world, 1);
     mbr_sequence *first = queue.create(100), *second = queue.create(100);
     {
-        Gate gate(world.cpu, queue.native);
+        Gate gate(world, queue.native);
         EXPECT_EQ(MBR_QUEUE_FULL, mbr_sequence_destroy(first, nullptr, 0, &world.error))
             << "its first range was queued, the second not";
         EXPECT_EQ(MBR_STALE, mbr_sequence_append(first, 1, nullptr, &world.error));
@@ -112,12 +103,12 @@ TEST(KvQueue, Destroy_QueueIsFull_LivesOnWholeOrIsDestroyedAgain)
 
 TEST(KvQueue, Window_QueueIsFull_GivesBackWithALaterGrowth)
 {
-    HostWorld world(64 * kMiB, nullptr, "plugins/host/libmembrane-host.so", small_granule());
+    HostWorld world(64 * kMiB, nullptr, nullptr, plugin_under_test().page_granule);
     SmallQueue queue(world, 1);
     mbr_sequence *other = queue.create(40), *one = queue.create(500);
     uint64_t whole = queue.read(one).committed_bytes;
     {
-        Gate gate(world.cpu, queue.native);
+        Gate gate(world, queue.native);
         EXPECT_EQ(MBR_QUEUE_FULL, mbr_sequence_destroy(other, nullptr, 0, &world.error));
         EXPECT_EQ(MBR_OK, mbr_sequence_append(one, 0, nullptr, &world.error));
         EXPECT_EQ(whole, queue.read(one).committed_bytes) << "nothing could be given back";
@@ -136,7 +127,7 @@ TEST(KvQueue, Window_QueueIsFull_GivesBackWithALaterGrowth)
 
 TEST(KvQueue, EagerCopy_QueueIsFull_OwesTheOldOneAndFreesItLater)
 {
-    HostWorld world(64 * kMiB, nullptr, "plugins/host/libmembrane-host.so", small_granule());
+    HostWorld world(64 * kMiB, nullptr, nullptr, plugin_under_test().page_granule);
     SmallQueue queue(world, 1);
     auto request = sized<mbr_kv_request>();
     request.mode = MBR_KV_EAGER_COPY;
@@ -152,7 +143,7 @@ TEST(KvQueue, EagerCopy_QueueIsFull_OwesTheOldOneAndFreesItLater)
     mbr_sequence *one;
     ASSERT_EQ(MBR_OK, mbr_sequence_create(kv, &wanted, &one, &world.error));
     {
-        Gate gate(world.cpu, queue.native);
+        Gate gate(world, queue.native);
         EXPECT_EQ(MBR_OK, mbr_sequence_append(one, 10, nullptr, &world.error));
         EXPECT_EQ(20u, queue.read(one).tokens);
         EXPECT_EQ(MBR_QUEUE_FULL, mbr_sequence_append(one, 100, nullptr, &world.error))
@@ -174,7 +165,7 @@ TEST(KvQueue, EagerCopy_QueueIsFull_OwesTheOldOneAndFreesItLater)
 /* What is made in a capture, or was given again, goes back through the queue and no other way. */
 TEST(KvQueue, RefusedEagerCreation_QueueIsFull_OwesItsRoomAndFreesItLater)
 {
-    HostWorld world(64 * kMiB, nullptr, "plugins/host/libmembrane-host.so", small_granule());
+    HostWorld world(64 * kMiB, nullptr, nullptr, plugin_under_test().page_granule);
     SmallQueue queue(world, 1);
     auto payer = sized<mbr_holder_request>();
     payer.role = MBR_ROLE_KV;
@@ -209,7 +200,7 @@ TEST(KvQueue, RefusedEagerCreation_QueueIsFull_OwesItsRoomAndFreesItLater)
     mbr_sequence *refused;
     mbr_graph_handle graph;
     {
-        Gate gate(world.cpu, queue.native);
+        Gate gate(world, queue.native);
         auto release = sized<mbr_free_request>();
         release.allocation = filler.allocation;
         ASSERT_EQ(MBR_OK, mbr_free(world.manager, &release, &world.error)); /* fills the queue */
@@ -239,7 +230,7 @@ TEST(KvQueue, Append_NeedsAnExtentThatIsStillLeaving_KeepsItOnItsStream)
     Tracked one;
     ASSERT_EQ(MBR_OK, world.create(&one, 10));
     {
-        Gate gate(world.cpu, world.native);
+        Gate gate(world, world.native);
         mbr_status status = MBR_OK;
         while (status == MBR_OK && one.ids.size() < 100) {
             status = mbr_sequence_append(one.sequence, 1, nullptr, &world.error);
@@ -294,14 +285,14 @@ TEST(KvQueue, Source_EndsWhileASharerStillCopiesFromIt_ItsMemoryWaitsForThatStre
     request.prefix_tokens = 200;
     Tracked sharer;
     {
-        Gate gate(world.cpu, world.natives[0]);
+        Gate gate(world, world.natives[0]);
         ASSERT_EQ(MBR_OK, mbr_sequence_create(world.kv, &request, &sharer.sequence, &world.error));
         sharer.ids = prefix.ids;
         ASSERT_EQ(200u, world.read(sharer).valid_tokens);
         ASSERT_LT(0u, world.read().copied_bytes);
         uint64_t mapped = world.figures().mapped_bytes;
         ASSERT_EQ(MBR_OK, world.destroy(&source));
-        ASSERT_EQ(MBR_OK, mbr_cpu_synchronize(world.cpu, world.native, kNever, &world.error));
+        world.await(world.native);
         mbr_manager_poll(world.manager);
         mbr_manager_poll(world.manager);
         EXPECT_EQ(mapped, world.figures().mapped_bytes) << "the copies have not run";
@@ -319,16 +310,16 @@ TEST(KvQueue, Source_EndsAfterTheReadersStreamWasDetached_Ends)
     ASSERT_EQ(MBR_OK, world.create(&source, 200));
     ASSERT_EQ(MBR_OK, world.share(&source, 200, &prefix));
     mbr_native native;
-    ASSERT_EQ(MBR_OK, mbr_cpu_stream_create(world.cpu, &native, &world.error));
+    native = world.make_stream();
     world.streams.push_back({0});
     ASSERT_EQ(MBR_OK,
         mbr_ep_attach_stream(world.manager, world.ep, native, &world.streams.back(), &world.error));
     ASSERT_EQ(MBR_OK, world.create(&sharer, 200, &prefix, 200, world.streams.size() - 1));
     ASSERT_EQ(MBR_OK, world.destroy(&sharer));
-    ASSERT_EQ(MBR_OK, mbr_cpu_synchronize(world.cpu, native, kNever, &world.error));
+    world.await(native);
     ASSERT_EQ(MBR_OK, mbr_ep_detach_stream(world.manager, world.streams.back(), &world.error));
     world.streams.pop_back();
-    ASSERT_EQ(MBR_OK, mbr_cpu_stream_destroy(world.cpu, native, &world.error));
+    world.end_stream(native);
     EXPECT_EQ(MBR_OK, world.destroy(&source)) << world.error.text;
     world.end(&prefix);
 }
@@ -356,12 +347,12 @@ TEST(KvQueue, Sequence_WhoseStreamWasDetached_CanStillBeDestroyed)
     mbr_native native;
     Tracked one;
     world.streams.push_back({0});
-    ASSERT_EQ(MBR_OK, mbr_cpu_stream_create(world.cpu, &native, &world.error));
+    native = world.make_stream();
     ASSERT_EQ(MBR_OK,
         mbr_ep_attach_stream(world.manager, world.ep, native, &world.streams.back(), &world.error));
     ASSERT_EQ(MBR_OK, world.create(&one, 200, nullptr, 0, 3));
     ASSERT_EQ(MBR_OK, mbr_ep_detach_stream(world.manager, world.streams.back(), &world.error));
-    ASSERT_EQ(MBR_OK, mbr_cpu_stream_destroy(world.cpu, native, &world.error));
+    world.end_stream(native);
     world.streams.pop_back();
     EXPECT_EQ(MBR_OK, world.destroy(&one)) << world.error.text;
 }
@@ -378,12 +369,12 @@ TEST(KvQueue, Source_HasAsManyReadersAsItKnows_FurtherSharersAreLeftToTheCaller)
     size_t first = world.streams.size();
     for (size_t i = 0; i < natives.size(); i++) {
         world.streams.push_back({0});
-        ASSERT_EQ(MBR_OK, mbr_cpu_stream_create(world.cpu, &natives[i], &world.error));
+        natives[i] = world.make_stream();
         ASSERT_EQ(MBR_OK,
             mbr_ep_attach_stream(
                 world.manager, world.ep, natives[i], &world.streams.back(), &world.error));
         ASSERT_EQ(MBR_OK, world.create(&sharers[i], 200, &prefix, 200, first + i));
-        ASSERT_EQ(MBR_OK, mbr_cpu_synchronize(world.cpu, natives[i], kNever, &world.error));
+        world.await(natives[i]);
         EXPECT_EQ(i < 16 ? 200u : 0u, world.read(sharers[i]).valid_tokens) << i;
     }
     for (Tracked &sharer : sharers) {
@@ -395,7 +386,7 @@ TEST(KvQueue, Source_HasAsManyReadersAsItKnows_FurtherSharersAreLeftToTheCaller)
     world.settle();
     for (size_t i = natives.size(); i-- > 0; world.streams.pop_back()) {
         ASSERT_EQ(MBR_OK, mbr_ep_detach_stream(world.manager, world.streams.back(), &world.error));
-        ASSERT_EQ(MBR_OK, mbr_cpu_stream_destroy(world.cpu, natives[i], &world.error));
+        world.end_stream(natives[i]);
     }
 }
 
@@ -432,7 +423,7 @@ TEST(KvThreads, SharersAndTheEndOfTheSource_ContentsAndBooksHold)
     auto row = [&](mbr_sequence *sequence, uint64_t token) {
         uint64_t address;
         EXPECT_EQ(MBR_OK, mbr_sequence_locate(sequence, 1, 0, 1, 0, token, &address, nullptr));
-        return reinterpret_cast<uint8_t *>(address);
+        return view_of(address);
     };
     std::vector<uint8_t> expected(128 * 200);
     for (uint64_t t = 0; t < 200; t++)
@@ -452,7 +443,7 @@ TEST(KvThreads, SharersAndTheEndOfTheSource_ContentsAndBooksHold)
             auto figures = sized<mbr_sequence_figures>();
             ASSERT_EQ(MBR_OK, mbr_sequence_read(sequence, &figures, nullptr));
             (figures.valid_tokens == 200 ? valid : partly)++;
-            ASSERT_EQ(MBR_OK, mbr_cpu_synchronize(world.cpu, native, kNever, nullptr));
+            world.await(native);
             for (uint64_t t = 0; t < figures.valid_tokens; t++)
                 ASSERT_EQ(0, std::memcmp(&expected[128 * t], row(sequence, t), 128)) << t;
             for (uint64_t t = 200; t < 260; t++) {

@@ -364,7 +364,7 @@ TEST(Kv, Budget_RefusesACreate_EveryFigureIsAsBeforeAndItWorksAfterARelease)
     ASSERT_EQ(MBR_OK, world.destroy(&first));
     EXPECT_EQ(MBR_OVER_BUDGET, world.create(&second, 400, nullptr, 0, 0, &refusal))
         << "above the limit, whatever is released";
-    ASSERT_EQ(MBR_OK, mbr_cpu_synchronize(world.cpu, world.native, kNever, &world.error));
+    world.await(world.native);
     EXPECT_EQ(MBR_OK, world.create(&second, 250)) << "completed releases are reaped first";
     ASSERT_EQ(MBR_OK, world.destroy(&second));
 }
@@ -407,7 +407,7 @@ TEST(Kv, Budget_BelowOneGranule_IsRefusedInOneLine)
 
 TEST(Kv, Create_BadInput_IsRefusedInOneLineThatNamesIt)
 {
-    HostWorld world(64 * kMiB, nullptr, "plugins/host/libmembrane-host.so", {{"granule", "4096"}});
+    HostWorld world(64 * kMiB, nullptr, nullptr, plugin_under_test().page_granule);
     struct Row {
         const char *geometry, *layout;
         uint64_t max_tokens, window_tokens, extent_bytes, tensor_parallel;

@@ -14,9 +14,8 @@ KvWorld::KvWorld(const Shape &wanted, uint64_t limit, const mbr_manager_seams *s
 {
     streams.push_back(stream);
     for (int i = 0; i < 2; i++) {
-        mbr_native another = {};
+        mbr_native another = make_stream();
         mbr_stream_handle handle = {0};
-        EXPECT_EQ(MBR_OK, mbr_cpu_stream_create(cpu, &another, &error)) << error.text;
         EXPECT_EQ(MBR_OK, mbr_ep_attach_stream(manager, ep, another, &handle, &error))
             << error.text;
         natives.push_back(another);
@@ -61,7 +60,7 @@ KvWorld::~KvWorld()
     EXPECT_EQ(MBR_OK, mbr_kv_destroy(kv, &error)) << error.text;
     for (size_t i = 0; i < natives.size(); i++) {
         EXPECT_EQ(MBR_OK, mbr_ep_detach_stream(manager, streams[i + 1], &error)) << error.text;
-        EXPECT_EQ(MBR_OK, mbr_cpu_stream_destroy(cpu, natives[i], &error)) << error.text;
+        end_stream(natives[i]);
     }
     EXPECT_EQ(MBR_OK, mbr_manager_destroy_holder(manager, prefix_holder, &error)) << error.text;
 }
@@ -124,9 +123,9 @@ mbr_holder_figures KvWorld::paid(mbr_holder_handle by)
 
 void KvWorld::synchronize()
 {
-    EXPECT_EQ(MBR_OK, mbr_cpu_synchronize(cpu, native, kNever, &error)) << error.text;
+    await(native);
     for (mbr_native another : natives)
-        EXPECT_EQ(MBR_OK, mbr_cpu_synchronize(cpu, another, kNever, &error)) << error.text;
+        await(another);
 }
 
 void KvWorld::settle()
@@ -223,8 +222,7 @@ void KvWorld::write(Tracked *tracked, uint64_t first, uint64_t end)
                 uint64_t from = std::max(address, part->first);
                 uint64_t to = std::min(address + length, part->second);
                 if (to > from)
-                    std::memcpy(reinterpret_cast<uint8_t *>(from),
-                        row_of(seed, length) + (from - address), to - from);
+                    std::memcpy(view_of(from), row_of(seed, length) + (from - address), to - from);
             }
         });
 }
@@ -235,9 +233,7 @@ void KvWorld::write(Tracked *tracked, uint64_t first, uint64_t end)
     std::string wrong;
     each_row(tracked, tracked.ids.size(), 0, tracked.ids.size(),
         [&](uint64_t address, uint64_t length, uint64_t seed, uint64_t token) {
-            if (wrong.empty() &&
-                std::memcmp(
-                    reinterpret_cast<const uint8_t *>(address), row_of(seed, length), length) != 0)
+            if (wrong.empty() && std::memcmp(view_of(address), row_of(seed, length), length) != 0)
                 wrong =
                     "token " + std::to_string(token) + " of " + std::to_string(tracked.ids.size());
         });
@@ -276,7 +272,8 @@ uint64_t KvWorld::physical_live_bytes(const std::vector<const Tracked *> &all)
     std::vector<std::pair<uint64_t, uint64_t>> pieces; // offsets in the file
     for (const Tracked *tracked : all)
         each_row(*tracked, tracked->ids.size(), 0, tracked->ids.size(),
-            [&](uint64_t address, uint64_t length, uint64_t, uint64_t) {
+            [&](uint64_t row, uint64_t length, uint64_t, uint64_t) {
+                auto address = reinterpret_cast<uint64_t>(view_of(row));
                 auto found = std::upper_bound(mappings.begin(), mappings.end(), address,
                     [](uint64_t at, const Mapping &mapping) { return at < mapping.end; });
                 for (uint64_t at = address; at < address + length; found++) {

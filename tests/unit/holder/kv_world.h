@@ -1,4 +1,5 @@
-/* KV caches on a real plugin, the CPU EP and a manager; with the oracles of their tests:
+/* KV caches on the plugin that the suite runs on, an EP and a manager; with the oracles of their
+ * tests:
  *   - contents: every token has an id, every row of a token a pattern of its own; the rows of all
  *     live sequences are compared again and again, through growth, sharing and the end of others;
  *   - commitment: the geometry's exact arithmetic, over extents that the test makes itself;
@@ -48,9 +49,8 @@ class KvWorld : public HostWorld
 {
   public:
     explicit KvWorld(const Shape &shape, uint64_t limit = 64 * kMiB,
-        const mbr_manager_seams *seams = nullptr,
-        const char *plugin = "plugins/host/libmembrane-host.so",
-        std::vector<mbr_option> options = {{"granule", "4096"}});
+        const mbr_manager_seams *seams = nullptr, const char *plugin = nullptr,
+        std::vector<mbr_option> options = plugin_under_test().page_granule);
     ~KvWorld(); // every sequence and prefix ended; asserts that all figures are zero
 
     Shape shape;
