@@ -16,7 +16,6 @@
 
 /* A function that fails writes the error. None waits. */
 struct mbr_line_port {
-    uint32_t native_kind; /* MBR_NATIVE_STREAM_… */
     /* Whether a line can stand on it: asked at open alone. MBR_BUSY while the stream is being
      * captured, also where the driver only says that asking would disturb a capture; so, too, of
      * event_record and stream_wait, which add nothing to a capture. */

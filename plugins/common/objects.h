@@ -58,6 +58,7 @@ struct mbr_objects {
     const struct mbr_handle_port *handle_port;
     const struct mbr_line_port *line_port;         /* NULL: no membrane.order */
     const struct mbr_transfer_port *transfer_port; /* NULL: no membrane.transfer */
+    uint32_t stream_kind;                          /* MBR_NATIVE_STREAM_… of those two */
     uint64_t granule_bytes;
     uint64_t extent_max_bytes;           /* for handle_port */
     uint32_t device_count, device_index; /* that lists of accesses may name; its own */

@@ -76,7 +76,8 @@ static mbr_status stream_create(mbr_instance *instance, const mbr_stream_create_
     status = create_locked(instance, &value, error);
     unlock_streams(objects);
     if (status == MBR_OK)
-        answer->stream = (mbr_native){.kind = port_of(instance)->native_kind, .value = value};
+        answer->stream =
+            (mbr_native){.kind = mbr_objects_of(instance)->stream_kind, .value = value};
     return status;
 }
 
@@ -107,7 +108,7 @@ static mbr_status stream_destroy(mbr_instance *instance, const mbr_stream_destro
 {
     struct mbr_objects *objects = mbr_objects_of(instance);
     mbr_status status =
-        mbr_answer_check_stream(request->stream, port_of(instance)->native_kind, error);
+        mbr_answer_check_stream(request->stream, mbr_objects_of(instance)->stream_kind, error);
     if (status != MBR_OK)
         return status;
     lock_streams(objects);
@@ -122,7 +123,7 @@ static mbr_status fill(
     mbr_instance *instance, const mbr_fill_request *request, mbr_outcome *answer, mbr_error *error)
 {
     mbr_status status =
-        mbr_answer_check_stream(request->stream, port_of(instance)->native_kind, error);
+        mbr_answer_check_stream(request->stream, mbr_objects_of(instance)->stream_kind, error);
     (void)answer;
     if (status == MBR_OK)
         status = check_range(request->address, request->bytes, error);
@@ -137,7 +138,7 @@ static mbr_status copy(
 {
     uint64_t to = request->to_address, from = request->from_address, bytes = request->bytes;
     mbr_status status =
-        mbr_answer_check_stream(request->stream, port_of(instance)->native_kind, error);
+        mbr_answer_check_stream(request->stream, mbr_objects_of(instance)->stream_kind, error);
     (void)answer;
     if (status == MBR_OK)
         status = check_range(to, bytes, error);

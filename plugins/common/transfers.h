@@ -8,7 +8,6 @@
 /* A function that fails writes the error. stream_create and stream_destroy are called under a lock,
  * one at a time: they do not wait for the device and call nobody back. */
 struct mbr_transfer_port {
-    uint32_t native_kind; /* MBR_NATIVE_STREAM_… */
     mbr_status (*stream_create)(mbr_instance *instance, uint64_t *stream, mbr_error *error);
     /* Pending work goes on. */
     enum mbr_end (*stream_destroy)(mbr_instance *instance, uint64_t stream, mbr_error *error);

@@ -11,8 +11,7 @@
 #ifndef MEMBRANE_PLUGINS_CUDA_DRIVER_H
 #define MEMBRANE_PLUGINS_CUDA_DRIVER_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "plugins/common/gpu_calls.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -28,13 +27,13 @@ extern "C" {
 
 /* ---- Types ---------------------------------------------------------------------------------- */
 
-typedef uint32_t mbr_cuda_result; /* CUresult; an enum without negative values */
-typedef int32_t mbr_cuda_device;  /* CUdevice: an ordinal */
-typedef unsigned long long mbr_cuda_address;
-typedef unsigned long long mbr_cuda_handle; /* of physical memory */
+typedef mbr_gpu_result mbr_cuda_result; /* CUresult */
+typedef mbr_gpu_device mbr_cuda_device; /* CUdevice */
+typedef mbr_gpu_address mbr_cuda_address;
+typedef mbr_gpu_handle mbr_cuda_handle;
 typedef struct mbr_cuda_context_record *mbr_cuda_context;
-typedef struct mbr_cuda_stream_record *mbr_cuda_stream;
-typedef struct mbr_cuda_event_record *mbr_cuda_event;
+typedef mbr_gpu_stream mbr_cuda_stream;
+typedef mbr_gpu_event mbr_cuda_event;
 typedef struct mbr_cuda_graph_record *mbr_cuda_graph;
 typedef struct mbr_cuda_graph_exec_record *mbr_cuda_graph_exec;
 typedef struct mbr_cuda_module_record *mbr_cuda_module;
@@ -42,53 +41,10 @@ typedef struct mbr_cuda_function_record *mbr_cuda_function;
 typedef struct mbr_cuda_pool_record *mbr_cuda_pool;
 typedef void (*mbr_cuda_host_function)(void *argument);
 
-struct mbr_cuda_uuid { /* CUuuid */
-    uint8_t bytes[16];
-};
-
-struct mbr_cuda_location { /* CUmemLocation */
-    uint32_t type;         /* MBR_CUDA_LOCATION_… */
-    int32_t id;
-};
-
-struct mbr_cuda_properties { /* CUmemAllocationProp: what a handle is made with */
-    uint32_t type;           /* MBR_CUDA_ALLOCATION_PINNED */
-    uint32_t handle_types;   /* what it can be exported as */
-    struct mbr_cuda_location location;
-    void *windows_metadata;
-    struct {
-        uint8_t compression;
-        uint8_t rdma; /* a wish: the driver may leave it out, and says so only when it is asked */
-        uint16_t usage;
-        uint8_t reserved[4];
-    } flags;
-};
-
-struct mbr_cuda_access { /* CUmemAccessDesc */
-    struct mbr_cuda_location location;
-    uint32_t flags; /* MBR_CUDA_ACCESS_… */
-};
-
-#ifdef __cplusplus
-#define MBR_CUDA_ASSERT(condition) static_assert(condition, "the driver's layout")
-#else
-#define MBR_CUDA_ASSERT(condition) _Static_assert(condition, "the driver's layout")
-#endif
-
-MBR_CUDA_ASSERT(sizeof(size_t) == 8);
-MBR_CUDA_ASSERT(sizeof(struct mbr_cuda_uuid) == 16);
-MBR_CUDA_ASSERT(sizeof(struct mbr_cuda_location) == 8);
-MBR_CUDA_ASSERT(offsetof(struct mbr_cuda_location, id) == 4);
-MBR_CUDA_ASSERT(sizeof(struct mbr_cuda_properties) == 32);
-MBR_CUDA_ASSERT(offsetof(struct mbr_cuda_properties, handle_types) == 4);
-MBR_CUDA_ASSERT(offsetof(struct mbr_cuda_properties, location) == 8);
-MBR_CUDA_ASSERT(offsetof(struct mbr_cuda_properties, windows_metadata) == 16);
-MBR_CUDA_ASSERT(offsetof(struct mbr_cuda_properties, flags.compression) == 24);
-MBR_CUDA_ASSERT(offsetof(struct mbr_cuda_properties, flags.rdma) == 25);
-MBR_CUDA_ASSERT(offsetof(struct mbr_cuda_properties, flags.usage) == 26);
-MBR_CUDA_ASSERT(offsetof(struct mbr_cuda_properties, flags.reserved) == 28);
-MBR_CUDA_ASSERT(sizeof(struct mbr_cuda_access) == 12);
-MBR_CUDA_ASSERT(offsetof(struct mbr_cuda_access, flags) == 8);
+#define mbr_cuda_uuid mbr_gpu_uuid             /* CUuuid */
+#define mbr_cuda_location mbr_gpu_location     /* CUmemLocation */
+#define mbr_cuda_properties mbr_gpu_properties /* CUmemAllocationProp */
+#define mbr_cuda_access mbr_gpu_access         /* CUmemAccessDesc */
 
 /* ---- Constants ------------------------------------------------------------------------------ */
 
@@ -177,12 +133,8 @@ enum mbr_cuda_constant { MBR_CUDA_CONSTANTS(MBR_CUDA_DECLARE_CONSTANT) };
 /* ---- Functions ------------------------------------------------------------------------------ */
 
 /* FUNCTION(member, name in the library, parameters); each returns mbr_cuda_result. What the plugin
- * calls. */
-#define MBR_CUDA_FUNCTIONS(FUNCTION)                                                               \
-    FUNCTION(error_name, cuGetErrorName, (mbr_cuda_result code, const char **text))                \
-    FUNCTION(error_string, cuGetErrorString, (mbr_cuda_result code, const char **text))            \
-    FUNCTION(init, cuInit, (unsigned flags))                                                       \
-    FUNCTION(driver_version, cuDriverGetVersion, (int *version))                                   \
+ * calls: what CUDA has in common with others, and what it has alone. */
+#define MBR_CUDA_SHARED_FUNCTIONS(FUNCTION)                                                        \
     FUNCTION(device_count, cuDeviceGetCount, (int *count))                                         \
     FUNCTION(device_get, cuDeviceGet, (mbr_cuda_device * device, int ordinal))                     \
     FUNCTION(device_attribute, cuDeviceGetAttribute,                                               \
@@ -192,13 +144,6 @@ enum mbr_cuda_constant { MBR_CUDA_CONSTANTS(MBR_CUDA_DECLARE_CONSTANT) };
         device_uuid, cuDeviceGetUuid_v2, (struct mbr_cuda_uuid * uuid, mbr_cuda_device device))    \
     FUNCTION(device_pci, cuDeviceGetPCIBusId, (char *text, int room, mbr_cuda_device device))      \
     FUNCTION(device_total, cuDeviceTotalMem_v2, (size_t * bytes, mbr_cuda_device device))          \
-    FUNCTION(primary_retain, cuDevicePrimaryCtxRetain,                                             \
-        (mbr_cuda_context * context, mbr_cuda_device device))                                      \
-    FUNCTION(primary_release, cuDevicePrimaryCtxRelease_v2, (mbr_cuda_device device))              \
-    FUNCTION(context_current, cuCtxGetCurrent, (mbr_cuda_context * context))                       \
-    FUNCTION(context_push, cuCtxPushCurrent_v2, (mbr_cuda_context context))                        \
-    FUNCTION(context_pop, cuCtxPopCurrent_v2, (mbr_cuda_context * context))                        \
-    FUNCTION(context_device, cuCtxGetDevice, (mbr_cuda_device * device))                           \
     FUNCTION(memory_info, cuMemGetInfo_v2, (size_t * free_bytes, size_t * total_bytes))            \
     FUNCTION(granularity, cuMemGetAllocationGranularity,                                           \
         (size_t * bytes, const struct mbr_cuda_properties *properties, uint32_t which))            \
@@ -242,11 +187,28 @@ enum mbr_cuda_constant { MBR_CUDA_CONSTANTS(MBR_CUDA_DECLARE_CONSTANT) };
     FUNCTION(event_create, cuEventCreate, (mbr_cuda_event * event, unsigned flags))                \
     FUNCTION(event_record, cuEventRecord, (mbr_cuda_event event, mbr_cuda_stream stream))          \
     FUNCTION(event_query, cuEventQuery, (mbr_cuda_event event))                                    \
-    FUNCTION(event_synchronize, cuEventSynchronize, (mbr_cuda_event event))                        \
     FUNCTION(event_destroy, cuEventDestroy_v2, (mbr_cuda_event event))
+
+#define MBR_CUDA_OWN_FUNCTIONS(FUNCTION)                                                           \
+    FUNCTION(error_name, cuGetErrorName, (mbr_cuda_result code, const char **text))                \
+    FUNCTION(error_string, cuGetErrorString, (mbr_cuda_result code, const char **text))            \
+    FUNCTION(init, cuInit, (unsigned flags))                                                       \
+    FUNCTION(driver_version, cuDriverGetVersion, (int *version))                                   \
+    FUNCTION(primary_retain, cuDevicePrimaryCtxRetain,                                             \
+        (mbr_cuda_context * context, mbr_cuda_device device))                                      \
+    FUNCTION(primary_release, cuDevicePrimaryCtxRelease_v2, (mbr_cuda_device device))              \
+    FUNCTION(context_current, cuCtxGetCurrent, (mbr_cuda_context * context))                       \
+    FUNCTION(context_push, cuCtxPushCurrent_v2, (mbr_cuda_context context))                        \
+    FUNCTION(context_pop, cuCtxPopCurrent_v2, (mbr_cuda_context * context))                        \
+    FUNCTION(context_device, cuCtxGetDevice, (mbr_cuda_device * device))
+
+#define MBR_CUDA_FUNCTIONS(FUNCTION)                                                               \
+    MBR_CUDA_SHARED_FUNCTIONS(FUNCTION)                                                            \
+    MBR_CUDA_OWN_FUNCTIONS(FUNCTION)
 
 /* What only tests and measurements call. */
 #define MBR_CUDA_FUNCTIONS_OF_TESTS(FUNCTION)                                                      \
+    FUNCTION(event_synchronize, cuEventSynchronize, (mbr_cuda_event event))                        \
     FUNCTION(handle_properties, cuMemGetAllocationPropertiesFromHandle,                            \
         (struct mbr_cuda_properties * properties, mbr_cuda_handle handle))                         \
     FUNCTION(context_set, cuCtxSetCurrent, (mbr_cuda_context context))                             \

@@ -15,8 +15,8 @@ template <typename Ours, typename Theirs> struct pair_of : std::false_type {
     template <> struct pair_of<ours, theirs> : std::true_type {                                    \
     };
 PAIR(mbr_cuda_context_record, CUctx_st)
-PAIR(mbr_cuda_stream_record, CUstream_st)
-PAIR(mbr_cuda_event_record, CUevent_st)
+PAIR(mbr_gpu_stream_record, CUstream_st)
+PAIR(mbr_gpu_event_record, CUevent_st)
 PAIR(mbr_cuda_graph_record, CUgraph_st)
 PAIR(mbr_cuda_graph_exec_record, CUgraphExec_st)
 PAIR(mbr_cuda_module_record, CUmod_st)

@@ -92,7 +92,7 @@ class Streams : public testing::Test
         memset(&objects, 0, sizeof(objects));
         memset(&transfers, 0, sizeof(transfers));
         memset(&lines, 0, sizeof(lines));
-        transfers.native_kind = lines.native_kind = kKind;
+        objects.stream_kind = kKind;
         transfers.stream_create = make_stream;
         transfers.stream_destroy = end_stream;
         lines.check_stream = check_stream;

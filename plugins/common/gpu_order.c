@@ -5,18 +5,18 @@
  * the other streams of its context and makes them wait; 1 is the same by name. 2 is the calling
  * thread's own default stream: for work, not for a line. */
 #include "abi/base/error.h"
-#include "plugins/cuda/core.h"
+#include "plugins/common/gpu.h"
 
 #include <inttypes.h>
 
-static mbr_cuda_stream stream_at(uint64_t value)
+static mbr_gpu_stream stream_at(uint64_t value)
 {
-    return (mbr_cuda_stream)(uintptr_t)value;
+    return (mbr_gpu_stream)(uintptr_t)value;
 }
 
-static mbr_cuda_event event_at(uint64_t value)
+static mbr_gpu_event event_at(uint64_t value)
 {
-    return (mbr_cuda_event)(uintptr_t)value;
+    return (mbr_gpu_event)(uintptr_t)value;
 }
 
 /* ---- Lines ---------------------------------------------------------------------------------- */
@@ -25,7 +25,7 @@ static mbr_cuda_event event_at(uint64_t value)
  * would end the capture. */
 static mbr_status refuse_captured(uint64_t stream, uint32_t capture, mbr_error *error)
 {
-    if (capture == MBR_CUDA_CAPTURE_NONE)
+    if (capture == MBR_GPU_CAPTURE_NONE)
         return MBR_OK;
     return mbr_fail(error, MBR_BUSY, "stream 0x%" PRIx64 " is being captured", stream);
 }
@@ -33,34 +33,36 @@ static mbr_status refuse_captured(uint64_t stream, uint32_t capture, mbr_error *
 /* A signal may come from any thread: a stream that is another one for each of them has no line. */
 static mbr_status check_stream(mbr_instance *instance, uint64_t stream, mbr_error *error)
 {
-    if (stream == MBR_CUDA_STREAM_PER_THREAD)
+    if (stream == MBR_GPU_STREAM_PER_THREAD)
         return mbr_fail(error, MBR_INVALID_ARGUMENT,
-            "stream 2 is every thread's own, and signals come from any thread; a stream of "
-            "cuStreamCreate would work");
-    uint32_t capture = MBR_CUDA_CAPTURE_NONE;
-    struct mbr_cuda_scope scope;
-    mbr_status status = mbr_cuda_enter(instance, &scope, error);
+            "stream 2 is every thread's own, and signals come from any thread; a stream of %s "
+            "would "
+            "work",
+            instance->driver->name.stream_create);
+    uint32_t capture = MBR_GPU_CAPTURE_NONE;
+    struct mbr_gpu_scope scope;
+    mbr_status status = mbr_gpu_enter(instance, &scope, error);
     if (status != MBR_OK)
         return status;
-    status = mbr_cuda_leave(instance, &scope,
-        instance->driver->call.stream_capturing(stream_at(stream), &capture), "cuStreamIsCapturing",
-        0, error);
+    status = mbr_gpu_leave(instance, &scope,
+        instance->driver->call.stream_capturing(stream_at(stream), &capture),
+        instance->driver->name.stream_capturing, 0, error);
     return status == MBR_OK ? refuse_captured(stream, capture, error) : status;
 }
 
 static mbr_status event_create(mbr_instance *instance, uint64_t *event, mbr_error *error)
 {
-    const struct mbr_cuda_functions *call = &instance->driver->call;
-    mbr_cuda_event made = NULL;
-    struct mbr_cuda_scope scope;
-    mbr_status status = mbr_cuda_enter(instance, &scope, error);
+    const struct mbr_gpu_calls *call = &instance->driver->call;
+    mbr_gpu_event made = NULL;
+    struct mbr_gpu_scope scope;
+    mbr_status status = mbr_gpu_enter(instance, &scope, error);
     if (status != MBR_OK)
         return status;
-    mbr_cuda_result result = call->event_create(&made, MBR_CUDA_EVENT_DISABLE_TIMING);
-    if (result != MBR_CUDA_SUCCESS && made) /* it failed after its effect */
+    mbr_gpu_result result = call->event_create(&made, MBR_GPU_EVENT_DISABLE_TIMING);
+    if (result != MBR_GPU_SUCCESS && made) /* it failed after its effect */
         (void)call->event_destroy(made);
     *event = (uintptr_t)made;
-    return mbr_cuda_leave(instance, &scope, result, "cuEventCreate", 0, error);
+    return mbr_gpu_leave(instance, &scope, result, instance->driver->name.event_create, 0, error);
 }
 
 static void event_destroy(mbr_instance *instance, uint64_t event)
@@ -74,22 +76,22 @@ static void event_destroy(mbr_instance *instance, uint64_t event)
 static mbr_status event_record(
     mbr_instance *instance, uint64_t event, uint64_t stream, mbr_error *error)
 {
-    const struct mbr_cuda_functions *call = &instance->driver->call;
-    const char *name = "cuStreamIsCapturing";
-    uint32_t capture = MBR_CUDA_CAPTURE_NONE;
-    struct mbr_cuda_scope scope;
-    mbr_status status = mbr_cuda_enter(instance, &scope, error);
+    const struct mbr_gpu_calls *call = &instance->driver->call;
+    const char *name = instance->driver->name.stream_capturing;
+    uint32_t capture = MBR_GPU_CAPTURE_NONE;
+    struct mbr_gpu_scope scope;
+    mbr_status status = mbr_gpu_enter(instance, &scope, error);
     if (status != MBR_OK)
         return status;
-    mbr_cuda_result result = call->stream_capturing(stream_at(stream), &capture);
-    if (result == MBR_CUDA_SUCCESS && capture == MBR_CUDA_CAPTURE_NONE) {
+    mbr_gpu_result result = call->stream_capturing(stream_at(stream), &capture);
+    if (result == MBR_GPU_SUCCESS && capture == MBR_GPU_CAPTURE_NONE) {
         result = call->event_record(event_at(event), stream_at(stream));
-        if (result == MBR_CUDA_SUCCESS)
+        if (result == MBR_GPU_SUCCESS)
             result = call->stream_capturing(stream_at(stream), &capture);
         else
-            name = "cuEventRecord";
+            name = instance->driver->name.event_record;
     }
-    status = mbr_cuda_leave(instance, &scope, result, name, 0, error);
+    status = mbr_gpu_leave(instance, &scope, result, name, 0, error);
     return status == MBR_OK ? refuse_captured(stream, capture, error) : status;
 }
 
@@ -98,32 +100,32 @@ static mbr_status event_record(
 static mbr_status event_query(mbr_instance *instance, uint64_t event, mbr_error *error)
 {
     uint32_t mode;
-    mbr_status status = mbr_cuda_relax(instance->driver, &mode, error);
+    mbr_status status = mbr_gpu_relax(instance->driver, &mode, error);
     if (status != MBR_OK)
         return status;
-    mbr_cuda_result result = instance->driver->call.event_query(event_at(event));
-    mbr_cuda_unrelax(instance->driver, mode);
-    if (result == MBR_CUDA_NOT_READY)
+    mbr_gpu_result result = instance->driver->call.event_query(event_at(event));
+    mbr_gpu_unrelax(instance->driver, mode);
+    if (result == MBR_GPU_NOT_READY)
         return MBR_NOT_READY;
-    return mbr_cuda_answer(instance->driver, result, "cuEventQuery", 0, error);
+    return mbr_gpu_answer(instance->driver, result, instance->driver->name.event_query, 0, error);
 }
 
 static mbr_status stream_wait(
     mbr_instance *instance, uint64_t stream, uint64_t event, mbr_error *error)
 {
-    const struct mbr_cuda_functions *call = &instance->driver->call;
-    const char *name = "cuStreamIsCapturing";
-    uint32_t capture = MBR_CUDA_CAPTURE_NONE;
-    struct mbr_cuda_scope scope;
-    mbr_status status = mbr_cuda_enter(instance, &scope, error);
+    const struct mbr_gpu_calls *call = &instance->driver->call;
+    const char *name = instance->driver->name.stream_capturing;
+    uint32_t capture = MBR_GPU_CAPTURE_NONE;
+    struct mbr_gpu_scope scope;
+    mbr_status status = mbr_gpu_enter(instance, &scope, error);
     if (status != MBR_OK)
         return status;
-    mbr_cuda_result result = call->stream_capturing(stream_at(stream), &capture);
-    if (result == MBR_CUDA_SUCCESS && capture == MBR_CUDA_CAPTURE_NONE) {
-        name = "cuStreamWaitEvent";
+    mbr_gpu_result result = call->stream_capturing(stream_at(stream), &capture);
+    if (result == MBR_GPU_SUCCESS && capture == MBR_GPU_CAPTURE_NONE) {
+        name = instance->driver->name.stream_wait;
         result = call->stream_wait(stream_at(stream), event_at(event), 0);
     }
-    status = mbr_cuda_leave(instance, &scope, result, name, 0, error);
+    status = mbr_gpu_leave(instance, &scope, result, name, 0, error);
     return status == MBR_OK ? refuse_captured(stream, capture, error) : status;
 }
 
@@ -132,47 +134,49 @@ static mbr_status stream_wait(
 /* Beside the legacy default stream, which would otherwise wait for it. */
 static mbr_status stream_create(mbr_instance *instance, uint64_t *stream, mbr_error *error)
 {
-    const struct mbr_cuda_functions *call = &instance->driver->call;
-    mbr_cuda_stream made = NULL;
-    struct mbr_cuda_scope scope;
-    mbr_status status = mbr_cuda_enter(instance, &scope, error);
+    const struct mbr_gpu_calls *call = &instance->driver->call;
+    mbr_gpu_stream made = NULL;
+    struct mbr_gpu_scope scope;
+    mbr_status status = mbr_gpu_enter(instance, &scope, error);
     if (status != MBR_OK)
         return status;
-    mbr_cuda_result result = call->stream_create(&made, MBR_CUDA_STREAM_NON_BLOCKING);
-    if (result != MBR_CUDA_SUCCESS && made) /* it failed after its effect */
+    mbr_gpu_result result = call->stream_create(&made, MBR_GPU_STREAM_NON_BLOCKING);
+    if (result != MBR_GPU_SUCCESS && made) /* it failed after its effect */
         (void)call->stream_destroy(made);
     *stream = (uintptr_t)made;
-    return mbr_cuda_leave(instance, &scope, result, "cuStreamCreate", 0, error);
+    return mbr_gpu_leave(instance, &scope, result, instance->driver->name.stream_create, 0, error);
 }
 
 /* Nothing tells whether a stream is still there; the driver does not bear a second call. */
 static enum mbr_end stream_destroy(mbr_instance *instance, uint64_t stream, mbr_error *error)
 {
-    struct mbr_cuda_scope scope;
-    if (mbr_cuda_enter(instance, &scope, error) != MBR_OK)
+    struct mbr_gpu_scope scope;
+    if (mbr_gpu_enter(instance, &scope, error) != MBR_OK)
         return MBR_END_THERE;
-    mbr_cuda_result result = instance->driver->call.stream_destroy(stream_at(stream));
-    return mbr_cuda_leave(instance, &scope, result, "cuStreamDestroy_v2", 0, error) == MBR_OK
+    mbr_gpu_result result = instance->driver->call.stream_destroy(stream_at(stream));
+    return mbr_gpu_leave(
+               instance, &scope, result, instance->driver->name.stream_destroy, 0, error) == MBR_OK
         ? MBR_END_GONE
         : MBR_END_UNKNOWN;
 }
 
 /* The driver refuses at submission what is no memory, or none that may be written. */
-static mbr_status answer_for_places(mbr_status status, mbr_cuda_result result, mbr_error *error)
+static mbr_status answer_for_places(mbr_status status, mbr_gpu_result result, mbr_error *error)
 {
-    return result == MBR_CUDA_INVALID_VALUE ? mbr_cuda_rename(MBR_INVALID_ARGUMENT, error) : status;
+    return result == MBR_GPU_INVALID_VALUE ? mbr_gpu_rename(MBR_INVALID_ARGUMENT, error) : status;
 }
 
 static mbr_status fill(mbr_instance *instance, uint64_t stream, uint64_t address, uint64_t bytes,
     uint8_t pattern, mbr_error *error)
 {
-    struct mbr_cuda_scope scope;
-    mbr_status status = mbr_cuda_enter(instance, &scope, error);
+    struct mbr_gpu_scope scope;
+    mbr_status status = mbr_gpu_enter(instance, &scope, error);
     if (status != MBR_OK)
         return status;
-    mbr_cuda_result result =
+    mbr_gpu_result result =
         instance->driver->call.fill_async(address, pattern, bytes, stream_at(stream));
-    status = mbr_cuda_leave(instance, &scope, result, "cuMemsetD8Async", bytes, error);
+    status =
+        mbr_gpu_leave(instance, &scope, result, instance->driver->name.fill_async, bytes, error);
     return answer_for_places(status, result, error);
 }
 
@@ -180,18 +184,18 @@ static mbr_status fill(mbr_instance *instance, uint64_t stream, uint64_t address
 static mbr_status copy(mbr_instance *instance, uint64_t stream, uint64_t to_address,
     uint64_t from_address, uint64_t bytes, mbr_error *error)
 {
-    struct mbr_cuda_scope scope;
-    mbr_status status = mbr_cuda_enter(instance, &scope, error);
+    struct mbr_gpu_scope scope;
+    mbr_status status = mbr_gpu_enter(instance, &scope, error);
     if (status != MBR_OK)
         return status;
-    mbr_cuda_result result =
+    mbr_gpu_result result =
         instance->driver->call.copy_async(to_address, from_address, bytes, stream_at(stream));
-    status = mbr_cuda_leave(instance, &scope, result, "cuMemcpyAsync", bytes, error);
+    status =
+        mbr_gpu_leave(instance, &scope, result, instance->driver->name.copy_async, bytes, error);
     return answer_for_places(status, result, error);
 }
 
-const struct mbr_line_port mbr_cuda_line_port = {
-    .native_kind = MBR_NATIVE_STREAM_CUDA,
+const struct mbr_line_port mbr_gpu_line_port = {
     .check_stream = check_stream,
     .event_create = event_create,
     .event_destroy = event_destroy,
@@ -200,15 +204,14 @@ const struct mbr_line_port mbr_cuda_line_port = {
     .stream_wait = stream_wait,
 };
 
-const struct mbr_transfer_port mbr_cuda_transfer_port = {
-    .native_kind = MBR_NATIVE_STREAM_CUDA,
+const struct mbr_transfer_port mbr_gpu_transfer_port = {
     .stream_create = stream_create,
     .stream_destroy = stream_destroy,
     .fill = fill,
     .copy = copy,
 };
 
-const mbr_order_vtable mbr_cuda_order = {
+const mbr_order_vtable mbr_gpu_order = {
     MBR_SIZED(mbr_order_vtable),
     .kind = MBR_KIND_ORDER,
     .minor = MBR_MINOR_0,
@@ -220,7 +223,7 @@ const mbr_order_vtable mbr_cuda_order = {
     .line_close = mbr_line_slot_close,
 };
 
-const mbr_transfer_vtable mbr_cuda_transfer = {
+const mbr_transfer_vtable mbr_gpu_transfer = {
     MBR_SIZED(mbr_transfer_vtable),
     .kind = MBR_KIND_TRANSFER,
     .minor = MBR_MINOR_0,
