@@ -119,6 +119,33 @@ class Report(unittest.TestCase):
             self.assertEqual(report["layout"], layout)
             self.assertEqual(report["requests"]["served"], 60)
 
+    def test_all_that_whole_extents_allow_comes_shared_unless_it_was_given_up(self):
+        roomy = replay(self, SAMPLE, "--budget", "8GiB", "--model", SMALL, "--option", "populate=0",
+                       "--layout", "seq-major", "--extent", "128KiB")  # 1024 tokens of a fragment
+        rows, goal = roomy["prefix"]["row_bytes"], roomy["goals"]["shared_of_shareable"]
+        self.assertEqual(roomy["prefix"]["evicted"], 0)
+        self.assertEqual((goal["value"], goal["verdict"]), (1, "goal"))
+        self.assertEqual(rows["shared"], rows["shareable_whole"])
+        self.assertLess(rows["shareable_whole"], rows["shareable_exact"])
+        self.assertGreater(rows["shareable_whole"], rows["shareable_exact"] // 4)
+        tight = replay(self, SAMPLE, "--budget", "256MiB", "--model", SMALL)
+        self.assertGreater(tight["prefix"]["evicted"], 0)
+        self.assertEqual(tight["goals"]["shared_of_shareable"]["verdict"], "not judged")
+        rows = tight["prefix"]["row_bytes"]
+        self.assertLess(rows["shared"], rows["shareable_whole"])
+
+    def test_options_of_the_plugin_and_the_cache(self):
+        report = replay(self, SAMPLE, "--budget", "1GiB", "--model", SMALL, "--max-requests", "60", "--option",
+                        "granule=262144", "--option", "populate=0", "--keep", "0", "--prefix", "none")
+        self.check_end(report)
+        self.assertEqual(report["granule_bytes"], 262144)
+        self.assertFalse(report["oracle"]["system_asked"])  # it knows of fewer bytes
+        self.assertEqual(report["oracle"]["max_difference_bytes"], 0)
+        goals = report["goals"]
+        self.assertAlmostEqual(goals["internal_waste"]["value"] / (1 + report["bytes"]["waste"]), 1, 2)
+        self.assertAlmostEqual(goals["peak_owned_over_peak_live"]["value"],
+                               report["bytes"]["owned"]["peak"] / report["bytes"]["live"]["peak"], 9)
+
     def test_without_sharing(self):
         report = replay(self, SAMPLE, "--budget", "512MiB", "--model", SMALL, "--prefix", "none")
         self.check_end(report)
@@ -477,6 +504,9 @@ class BadInput(unittest.TestCase):
         self.assertEqual(os.listdir(self.folder.name), ["pipe.svg"])
         self.refused(2, ["--max-requests"], *trusted, "--max-requests", "0")
         self.refused(2, ["extent", "would work"], *trusted, "--extent", "1000")
+        self.refused(2, ["--option", "NAME=VALUE"], *trusted, "--option", "granule")
+        self.refused(2, ["--option", "one more than 8"], *trusted, *["--option", "a=b"] * 9)
+        self.refused(1, ["nosuch"], *trusted, "--option", "nosuch=1")
         self.refused(2, ["trace"], "--plugin", PLUGIN)
         self.refused(2, ["second"], SAMPLE, SAMPLE)
         self.refused(2, ["--frobnicate"], *trusted, "--frobnicate")

@@ -46,6 +46,7 @@ static mbr_status create_sequence(replay_tenant *tenant, replay_run *run, mbr_er
     run->entry = tenant->store == NULL
         ? NULL
         : replay_store_acquire(tenant->store, request, &prefix, &equal);
+    run->prefix_tokens = equal;
     mbr_sequence_request asked = {MBR_SIZED(mbr_sequence_request),
         .stream = tenant->sim->world.streams[run->contents.stream],
         .tokens = request->prompt_tokens, .prefix = prefix, .prefix_tokens = equal,
@@ -82,6 +83,11 @@ static bool start_run(replay_tenant *tenant, replay_run *run)
     }
     tenant->runs[tenant->run_count++] = *run;
     run = &tenant->runs[tenant->run_count - 1];
+    if (tenant->reuse != NULL &&
+        !replay_reuse_count(
+            tenant->reuse, request, run->prefix_tokens, figures.shared_bytes, &report->reuse))
+        return replay_fail(sim, "out of memory for the blocks of %llu requests",
+            (unsigned long long)tenant->trace->request_count);
     if (!replay_verify_shared(&tenant->touch, &run->contents) ||
         !replay_touch_new(&tenant->touch, &run->contents))
         return replay_fail(sim, "the contents of request %llu cannot be written: %s",

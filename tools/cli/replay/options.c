@@ -39,10 +39,15 @@ enum {
     KEY_CHECKPOINTS,
     KEY_TENANT,
     KEY_ARMS,
+    KEY_OPTION,
+    KEY_KEEP,
 };
 
 static const struct argp_option option_table[] = {
     {"plugin", KEY_PLUGIN, "NAME|PATH", 0, "The backend (default host)", 0},
+    {"option", KEY_OPTION, "NAME=VALUE", 0,
+        "An option of the plugin's own, such as the host plugin's granule=2097152; once for each",
+        0},
     {"model", KEY_MODEL, "MODEL|GEOMETRY", 0,
         "A known model, or layers=N,heads=N,dim=N,bytes=N,planes=N (default qwen2.5-0.5b)", 0},
     {"layout", KEY_LAYOUT, "LAYOUT", 0,
@@ -61,6 +66,8 @@ static const struct argp_option option_table[] = {
     {"shared", KEY_SHARED, "NAME", 0,
         "Divide the limit with other processes through the shared ledger NAME", 0},
     {"shared-folder", KEY_SHARED_FOLDER, "PATH", 0, "Where the ledger is (default /dev/shm)", 0},
+    {"keep", KEY_KEEP, "BYTES", 0,
+        "What the cache keeps for reuse at most (default: all that the limit leaves room for)", 0},
     {"extent", KEY_EXTENT, "BYTES", 0, "Fixed extents (default: growing in window-major)", 0},
     {"prefix", KEY_PREFIX, "declared|auto|none", 0,
         "Share the prefixes that the trace declares (default), those that the library finds by the "
@@ -185,6 +192,21 @@ static error_t parse_arms(const struct argp_state *state, char *text, mbr_replay
     return 0;
 }
 
+/* Cut up in place. */
+static error_t parse_plugin_option(
+    const struct argp_state *state, char *text, mbr_replay_options *options)
+{
+    char *value = strchr(text, '=');
+    if (value == NULL || value == text)
+        return mbr_args_bad(state, "--option: '%s' is no NAME=VALUE", text);
+    if (options->plugin_option_count == MBR_REPLAY_OPTION_LIMIT_COUNT)
+        return mbr_args_bad(
+            state, "--option: '%s' is one more than %d", text, MBR_REPLAY_OPTION_LIMIT_COUNT);
+    *value++ = '\0';
+    options->plugin_options[options->plugin_option_count++] = (mbr_option){text, value};
+    return 0;
+}
+
 static error_t parse(int key, char *text, struct argp_state *state)
 {
     mbr_replay_options *options = state->input;
@@ -209,10 +231,14 @@ static error_t parse(int key, char *text, struct argp_state *state)
         return 0;
     case KEY_BUDGET:
         return parse_budget(state, text, options);
+    case KEY_OPTION:
+        return parse_plugin_option(state, text, options);
     case KEY_TENANT:
         return mbr_replay_parse_tenant(state, text, options);
     case KEY_ARMS:
         return parse_arms(state, text, options);
+    case KEY_KEEP:
+        return mbr_args_size_option(state, "--keep", text, 0, &options->keep_bytes);
     case KEY_EXTENT:
         return mbr_args_size_option(state, "--extent", text, 1, &options->extent_bytes);
     case KEY_SPEED:
@@ -337,6 +363,7 @@ int mbr_cli_replay(int argc, char **argv)
         .model = "qwen2.5-0.5b",
         .layout = "window-major",
         .budget_bytes = UINT64_MAX,
+        .keep_bytes = UINT64_MAX,
         .speed = 1,
         .seed = 1,
         .decode_rate = DECODE_RATE_DEFAULT,

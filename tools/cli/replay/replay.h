@@ -25,6 +25,7 @@
 #define MBR_REPLAY_SHOWN_BYTES 4096        /* of a path or a model in the report */
 #define MBR_REPLAY_POINT_LIMIT_COUNT 65536 /* of each series of the plot, an even number */
 #define MBR_REPLAY_TENANT_LIMIT_COUNT 7    /* two series of the plot for each, and the limit */
+#define MBR_REPLAY_OPTION_LIMIT_COUNT 8    /* of the plugin's own */
 
 /* How the tenants of a run share its budget. */
 typedef enum mbr_replay_way {
@@ -50,6 +51,8 @@ typedef struct mbr_replay_options {
     const char *trace_path;
     mbr_trace_format format;
     const char *plugin;
+    mbr_option plugin_options[MBR_REPLAY_OPTION_LIMIT_COUNT];
+    uint32_t plugin_option_count;
     const char *model;
     const char *layout;
     const char *shared;        /* a ledger's name; NULL: none */
@@ -59,6 +62,7 @@ typedef struct mbr_replay_options {
     mbr_replay_tenant_options tenants[MBR_REPLAY_TENANT_LIMIT_COUNT];
     uint32_t tenant_count; /* 0: the one trace */
     bool arms[MBR_REPLAY_WAY_COUNT];
+    uint64_t keep_bytes;   /* that the cache keeps for reuse at most */
     uint64_t extent_bytes; /* 0: by offset */
     uint64_t max_tokens;   /* 0: the longest request of the trace */
     uint64_t max_requests; /* 0: all */
@@ -91,6 +95,13 @@ typedef struct mbr_replay_load {
     uint64_t share_bytes; /* MBR_NO_ALLOWANCE: none */
 } mbr_replay_load;
 
+/* Bytes of rows in prompts, each stay of its own. */
+typedef struct mbr_replay_reuse {
+    uint64_t exact_bytes;  /* of tokens whose blocks an earlier prompt began with, too */
+    uint64_t whole_bytes;  /* of those, in whole extents */
+    uint64_t shared_bytes; /* that came with a prefix and are stored once */
+} mbr_replay_reuse;
+
 /* What became of one tenant's trace. */
 typedef struct mbr_replay_tenant_report {
     uint64_t total, served, waited, refused, preempted;
@@ -101,6 +112,7 @@ typedef struct mbr_replay_tenant_report {
     uint64_t peak_bytes; /* of its own sequences and prefixes, without what is cached */
     uint64_t prefix_requests, prefix_tokens, prefix_bytes; /* attached */
     uint64_t created_prefixes, evicted_prefixes;
+    mbr_replay_reuse reuse; /* where prefixes are shared */
     uint64_t token_bytes, max_tokens, largest_extent_bytes;
     char refusal[MBR_REPLAY_TEXT_BYTES]; /* why the first one was refused for good */
     char note[MBR_REPLAY_TEXT_BYTES];    /* what the reader should know */

@@ -12,17 +12,12 @@ static const char *size(char text[SIZE_BYTES], double bytes)
     return mbr_args_format_bytes(text, SIZE_BYTES, bytes > 0 ? (uint64_t)bytes : 0);
 }
 
-static double mean(const mbr_replay_report *report, const mbr_replay_series *series)
-{
-    return report->simulated_seconds > 0 ? series->integral / report->simulated_seconds : 0;
-}
-
 static void print_series(
     const char *name, const mbr_replay_report *report, const mbr_replay_series *series)
 {
     char peak[SIZE_BYTES], middle[SIZE_BYTES];
     printf("  %-8s %12s %12s\n", name, size(peak, (double)series->peak),
-        size(middle, mean(report, series)));
+        size(middle, replay_mean(report, series)));
 }
 
 static void print_requests(const mbr_replay_tenant_report *report)
@@ -40,6 +35,14 @@ static void print_requests(const mbr_replay_tenant_report *report)
             (unsigned long long)report->prefix_requests, (unsigned long long)report->prefix_tokens,
             size(bytes, (double)report->prefix_bytes));
     }
+    if (report->reuse.exact_bytes != 0) {
+        char exact[SIZE_BYTES], whole[SIZE_BYTES], shared[SIZE_BYTES];
+        printf("reuse      %s of prompts had been there before, %s of it in whole extents, %s came "
+               "shared\n",
+            size(exact, (double)report->reuse.exact_bytes),
+            size(whole, (double)report->reuse.whole_bytes),
+            size(shared, (double)report->reuse.shared_bytes));
+    }
     if (report->note[0] != '\0')
         printf("note       %s\n", report->note);
 }
@@ -48,7 +51,7 @@ static void print_bytes(const mbr_replay_report *report)
 {
     char limit[SIZE_BYTES];
     const mbr_replay_series *live_series = &report->tenants[0].live;
-    double live = mean(report, live_series);
+    double live = replay_mean(report, live_series);
     printf("\nbytes (measured)   peak         mean   limit %s\n",
         size(limit, (double)report->limit_bytes));
     print_series("live", report, live_series);
@@ -56,7 +59,18 @@ static void print_bytes(const mbr_replay_report *report)
     print_series("owned", report, &report->owned);
     if (live > 0)
         printf("  waste    %.1f %% of live, on average (what the cache keeps for reuse included)\n",
-            100 * (mean(report, &report->owned) / live - 1));
+            100 * (replay_mean(report, &report->owned) / live - 1));
+}
+
+static void print_ratios(const mbr_replay_report *report)
+{
+    replay_ratio ratios[REPLAY_RATIO_COUNT];
+    replay_ratios(report, ratios);
+    printf("\nagainst its goals\n");
+    for (size_t i = 0; i < REPLAY_RATIO_COUNT; i++)
+        if (ratios[i].known)
+            printf("  %-46s %6.3f  goal %.2f, floor %.2f: %s\n", ratios[i].what, ratios[i].value,
+                ratios[i].goal, ratios[i].floor, replay_ratio_verdict(&ratios[i]));
 }
 
 static void print_growth(mbr_replay_report *report)
@@ -124,6 +138,7 @@ void mbr_replay_print_human(
         report->interrupted ? ", interrupted" : "");
     print_requests(&report->tenants[0]);
     print_bytes(report);
+    print_ratios(report);
     print_growth(report);
     print_comparison(report);
     putchar('\n');

@@ -26,24 +26,34 @@ uint64_t replay_largest_extent_bytes(const mbr_replay_report *report)
     return largest;
 }
 
-static double mean(const mbr_replay_report *report, const mbr_replay_series *series)
-{
-    return report->simulated_seconds > 0 ? series->integral / report->simulated_seconds : 0;
-}
-
 static json_t *series_object(const mbr_replay_report *report, const mbr_replay_series *series)
 {
     return json_pack("{s:o, s:o}", "peak", replay_json_count(series->peak), "mean",
-        replay_json_count((uint64_t)mean(report, series)));
+        replay_json_count((uint64_t)replay_mean(report, series)));
 }
 
 static json_t *bytes_object(const mbr_replay_report *report)
 {
     const mbr_replay_series *live_series = &report->tenants[0].live;
-    double live = mean(report, live_series);
+    double live = replay_mean(report, live_series);
     return json_pack("{s:o, s:o, s:o, s:f}", "live", series_object(report, live_series), "mapped",
         series_object(report, &report->mapped), "owned", series_object(report, &report->owned),
-        "waste", live > 0 ? mean(report, &report->owned) / live - 1 : 0.0);
+        "waste", live > 0 ? replay_mean(report, &report->owned) / live - 1 : 0.0);
+}
+
+static json_t *ratios_object(const mbr_replay_report *report)
+{
+    replay_ratio ratios[REPLAY_RATIO_COUNT];
+    json_t *root = json_object();
+    bool good = root != NULL;
+    replay_ratios(report, ratios);
+    for (size_t i = 0; i < REPLAY_RATIO_COUNT && good; i++)
+        good = json_object_set_new(root, ratios[i].name,
+                   json_pack("{s:o, s:f, s:f, s:s}", "value",
+                       ratios[i].known ? json_real(ratios[i].value) : json_null(), "goal",
+                       ratios[i].goal, "floor", ratios[i].floor, "verdict",
+                       replay_ratio_verdict(&ratios[i]))) == 0;
+    return root;
 }
 
 static json_t *growth_object(mbr_replay_report *report)
@@ -122,12 +132,16 @@ bool mbr_replay_print_json(
             "inside_committed", replay_json_count(report->quiet_appends), "plugin",
             replay_json_count(report->plugin_calls), "ledger_seconds", report->call_seconds));
     bad |= json_object_set_new(root, "prefix",
-        json_pack("{s:o, s:o, s:o, s:o, s:o}", "attached_requests",
+        json_pack("{s:o, s:o, s:o, s:o, s:o, s:{s:o, s:o, s:o}}", "attached_requests",
             replay_json_count(own->prefix_requests), "shared_tokens",
             replay_json_count(own->prefix_tokens), "shared_bytes",
             replay_json_count(own->prefix_bytes), "created",
             replay_json_count(own->created_prefixes), "evicted",
-            replay_json_count(own->evicted_prefixes)));
+            replay_json_count(own->evicted_prefixes), "row_bytes", "shareable_exact",
+            replay_json_count(own->reuse.exact_bytes), "shareable_whole",
+            replay_json_count(own->reuse.whole_bytes), "shared",
+            replay_json_count(own->reuse.shared_bytes)));
+    bad |= json_object_set_new(root, "goals", ratios_object(report));
     bad |= json_object_set_new(root, "compare", compare_object(report));
     bad |= !replay_json_set_end(root, report);
     if (own->note[0] != '\0')

@@ -85,7 +85,7 @@ void replay_checkpoint(replay_sim *sim)
     mbr_manager_read_authority(sim->world.manager, sim->world.authority, &books, NULL);
     mbr_manager_read_mechanism(sim->world.manager, sim->world.mechanism, &mechanism, NULL);
     uint64_t worst = difference(books.charged_bytes, mechanism.plugin_owned_bytes);
-    report->oracle_known = replay_oracle_read(&blocks, &pss);
+    report->oracle_known = replay_is_resident(sim->options) && replay_oracle_read(&blocks, &pss);
     if (report->oracle_known) {
         uint64_t unmapped = mechanism.pooled_bytes + mechanism.held_bytes;
         worst = mbr_max(worst, difference(books.charged_bytes, blocks));

@@ -95,10 +95,13 @@ static bool init_tenant(replay_sim *sim, replay_tenant *tenant)
         (sim->world.mechanism_figures.capabilities & MBR_CAPABILITY_SHARED) != 0;
     const replay_store_options store = {
         .whole_tokens = options->prefixes == MBR_REPLAY_PREFIX_AUTO};
-    if (shares)
+    if (shares) {
         tenant->store = replay_store_create(&store);
+        tenant->reuse = replay_reuse_create(
+            options, tenant->model, report->max_tokens, &sim->world.mechanism_figures);
+    }
     if (tenant->waiting == NULL || tenant->has_waited == NULL || report->stays == NULL ||
-        (shares && tenant->store == NULL))
+        (shares && (tenant->store == NULL || tenant->reuse == NULL)))
         return replay_fail(sim, "out of memory for %llu requests", (unsigned long long)count);
     init_touch(sim, tenant);
     note_sharing(sim, tenant);
@@ -135,6 +138,7 @@ static int open_tenant(replay_sim *sim, uint32_t index, const mbr_replay_load *l
     replay_tenant *tenant = &sim->tenants[index];
     *tenant = (replay_tenant){.sim = sim,
         .trace = load->trace,
+        .model = load->model,
         .report = &sim->report->tenants[index],
         .seat = &sim->world.seats[index]};
     mbr_pressure_callbacks pressed = replay_pressed(tenant);
@@ -169,6 +173,7 @@ static void finish(replay_sim *sim)
         free(sim->tenants[i].waiting);
         free(sim->tenants[i].has_waited);
         free(sim->tenants[i].runs);
+        replay_reuse_destroy(sim->tenants[i].reuse);
     }
 }
 
@@ -326,10 +331,9 @@ static bool serve(replay_sim *sim)
     while (done_count(sim) < sim->total_count && !mbr_replay_interrupted) {
         if (!step(sim))
             return false;
+        replay_settle_releases(sim); /* a step is long: what it released is there at its end */
         replay_sample(sim);
         check_if_due(sim);
-        if (sim->options->tenant_count != 0) /* peaks and tickets are of simulated time, too */
-            replay_settle_releases(sim);
         mbr_manager_poll(sim->world.manager);
         show_progress(sim);
         if (!check_contents(sim))

@@ -3,6 +3,7 @@
 #define MEMBRANE_TOOLS_CLI_REPLAY_SIMULATE_H
 
 #include "tools/cli/progress.h"
+#include "tools/cli/replay/reuse.h"
 #include "tools/cli/replay/store.h"
 #include "tools/cli/replay/touch.h"
 
@@ -16,6 +17,7 @@ typedef struct replay_run {
     uint64_t member;         /* of the tenant's admission; 0 where there is none */
     uint64_t promised_bytes; /* that the member has grown to */
     uint64_t shared_bytes;   /* of a prefix, not its member's */
+    uint64_t prefix_tokens;  /* of the prompt, as the store has them */
     bool stalled;            /* its next token was refused; tried again after a release */
 } replay_run;
 
@@ -25,10 +27,12 @@ typedef struct replay_sim replay_sim;
 typedef struct replay_tenant {
     replay_sim *sim;
     const mbr_trace *trace;
+    const char *model;
     mbr_replay_tenant_report *report;
     replay_seat *seat; /* in the world */
     replay_touch touch;
     replay_store *store; /* NULL: prefixes are not shared */
+    replay_reuse *reuse; /* where there is a store */
     uint64_t next_arrival;
     uint64_t *waiting; /* ring of request indices, oldest first */
     uint64_t waiting_first, waiting_count;

@@ -33,8 +33,9 @@ static mbr_status open_plugin(
     status = mbr_manager_open_plugin(world->manager, &open, &world->plugin, error);
     if (status != MBR_OK)
         return status;
-    mbr_mechanism_open_request request = {
-        MBR_SIZED(mbr_mechanism_open_request), .plugin = world->plugin};
+    mbr_mechanism_open_request request = {MBR_SIZED(mbr_mechanism_open_request),
+        .plugin = world->plugin, .options = options->plugin_options,
+        .option_count = options->plugin_option_count};
     status = mbr_manager_open_mechanism(world->manager, &request, &world->mechanism, error);
     if (status != MBR_OK)
         return status;
@@ -43,14 +44,25 @@ static mbr_status open_plugin(
         world->manager, world->mechanism, &world->mechanism_figures, error);
 }
 
+bool replay_is_resident(const mbr_replay_options *options)
+{
+    for (uint32_t i = 0; i < options->plugin_option_count; i++)
+        if (strcmp(options->plugin_options[i].key, "populate") == 0 &&
+            strcmp(options->plugin_options[i].value, "0") == 0)
+            return false;
+    return true;
+}
+
 static mbr_status open_budget(
     replay_world *world, const mbr_replay_options *options, mbr_error *error)
 {
     uint64_t margin = UINT64_C(256) << 20; /* for the process itself */
     mbr_authority_request request = {MBR_SIZED(mbr_authority_request),
         .tier = world->mechanism_figures.tier, .name = "replay",
-        .limit_bytes = options->budget_bytes, .margin_bytes = margin, .measured = world->mechanism,
-        .shared = options->shared, .shared_folder = options->shared_folder};
+        .limit_bytes = options->budget_bytes, .margin_bytes = margin, .shared = options->shared,
+        .shared_folder = options->shared_folder};
+    if (replay_is_resident(options)) /* else free memory says nothing about what can be owned */
+        request.measured = world->mechanism;
     return mbr_manager_create_authority(world->manager, &request, &world->authority, error);
 }
 
@@ -91,10 +103,10 @@ static mbr_status open_ep(replay_world *world, mbr_error *error)
     return status;
 }
 
-static mbr_status bind(replay_world *world, mbr_error *error)
+static mbr_status bind(replay_world *world, const mbr_replay_options *options, mbr_error *error)
 {
     mbr_bind_request request = {MBR_SIZED(mbr_bind_request), .mechanism = world->mechanism,
-        .ep = world->ep, .authority = world->authority, .cache_keep_bytes = UINT64_MAX};
+        .ep = world->ep, .authority = world->authority, .cache_keep_bytes = options->keep_bytes};
     return mbr_manager_bind(world->manager, &request, &world->binding, error);
 }
 
@@ -117,7 +129,7 @@ int replay_world_open(
     if (status == MBR_OK)
         status = open_ep(world, &error);
     if (status == MBR_OK)
-        status = bind(world, &error);
+        status = bind(world, options, &error);
     if (status == MBR_OK)
         return MBR_EXIT_OK;
     snprintf(text, MBR_REPLAY_TEXT_BYTES, "%s", error.text);

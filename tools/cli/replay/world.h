@@ -31,6 +31,10 @@ typedef struct replay_world {
 /* Until when releases and writes that are under way are waited for, in real time. */
 uint64_t replay_drain_deadline_ns(void);
 
+/* False where the plugin's option `populate` is 0, as the host plugin has it: what is owned has no
+ * pages before it is touched, and the system knows of fewer bytes. */
+bool replay_is_resident(const mbr_replay_options *options);
+
 /* MBR_EXIT_…; on failure everything that was opened is closed again. */
 int replay_world_open(
     replay_world *world, const mbr_replay_options *options, char text[MBR_REPLAY_TEXT_BYTES]);
