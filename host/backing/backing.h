@@ -142,6 +142,9 @@ mbr_backing *mbr_range_backing(const mbr_range *range);
 /* True if [0, end) is committed: one load and one comparison (H7). Any thread. */
 bool mbr_range_is_committed_to(const mbr_range *range, uint64_t end_bytes);
 void mbr_range_figures_read(mbr_range *range, mbr_range_figures *figures);
+/* mbr_range_next_run; `handle` as of a part. */
+mbr_status mbr_range_find_run(
+    mbr_range *range, uint64_t handle, uint64_t from_bytes, mbr_range_run *run, mbr_error *error);
 /* `handle` is the client's, checked against the range's, as of a part (MBR_STALE).
  * A pinned range is neither decommitted nor ended: MBR_BUSY, with the number of pins. Any number of
  * pins. MBR_INVALID_ARGUMENT: it is not pinned. */

@@ -95,13 +95,53 @@ static void end_residual(mbr_backing *backing, const mbr_answer *left)
         withhold(backing, left->owned_bytes);
 }
 
+/* Allocates owning at most so much, and books it. *answered: the plugin was asked. */
+static mbr_status allocate_eager(mbr_backing *backing, const mbr_span *span, uint64_t align_bytes,
+    uint64_t most_bytes, mbr_answer *answer, bool *answered, mbr_refusal *refusal, mbr_error *error)
+{
+    *answered = false;
+    mbr_status status = grant_eager(backing, most_bytes, refusal, error);
+    if (status != MBR_OK)
+        return status;
+    *answered = true;
+    mbr_lock_take(&backing->lock);
+    mbr_backing_serve_group_locked(backing, span->isolation_group);
+    bool zeroed = backing->has_groups && backing->mechanism->fresh_content != MBR_CONTENT_ZERO;
+    mbr_lock_drop(&backing->lock);
+    status = mbr_port_allocate(backing->port, span->bytes, align_bytes, most_bytes,
+        zeroed ? MBR_ALLOCATE_ZEROED : 0, answer, error);
+    uint64_t granted = mbr_min(answer->owned_bytes, most_bytes);
+    mbr_charge(backing->cache, granted);
+    mbr_record_committed(backing->cache, answer->owned_bytes - granted);
+    mbr_grant_return(backing->cache, most_bytes - granted);
+    if (status == MBR_OUT_OF_MEMORY)
+        mbr_authority_note_exhausted(backing->authority);
+    if (status != MBR_OK && answer->owned_bytes != 0)
+        end_residual(backing, answer);
+    return status;
+}
+
+/* Some own what they align with, which no fact says: asked for once more where that was too much.
+ */
+static mbr_status allocate_aligned(mbr_backing *backing, const mbr_span *span, uint64_t align_bytes,
+    mbr_answer *answer, mbr_refusal *refusal, mbr_error *error)
+{
+    bool answered;
+    uint64_t most, padded, round_bytes = backing->mechanism->allocation_round_bytes;
+    if (!mbr_align_up(span->bytes, round_bytes, &most) || !mbr_add(most, align_bytes, &padded))
+        return mbr_fail(error, MBR_OVERFLOW, "%llu bytes do not fit 64 bits when rounded",
+            (unsigned long long)span->bytes);
+    mbr_status status =
+        allocate_eager(backing, span, align_bytes, most, answer, &answered, refusal, error);
+    if (status == MBR_OVER_BUDGET && answered && align_bytes > round_bytes)
+        status =
+            allocate_eager(backing, span, align_bytes, padded, answer, &answered, refusal, error);
+    return status;
+}
+
 static mbr_status take_eager(mbr_backing *backing, mbr_context *context, uint64_t align_bytes,
     mbr_span *span, mbr_refusal *refusal, mbr_error *error)
 {
-    uint64_t most;
-    if (!mbr_align_up(span->bytes, backing->mechanism->allocation_round_bytes, &most))
-        return mbr_fail(error, MBR_OVERFLOW, "%llu bytes do not fit 64 bits when rounded",
-            (unsigned long long)span->bytes);
     mbr_status status = mbr_context_pin(context, error);
     if (status != MBR_OK)
         return status;
@@ -110,27 +150,10 @@ static mbr_status take_eager(mbr_backing *backing, mbr_context *context, uint64_
         status = mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for a span");
         goto unpin;
     }
-    status = grant_eager(backing, most, refusal, error);
+    mbr_answer answer;
+    status = allocate_aligned(backing, span, align_bytes, &answer, refusal, error);
     if (status != MBR_OK)
         goto free_record;
-    mbr_lock_take(&backing->lock);
-    mbr_backing_serve_group_locked(backing, span->isolation_group);
-    bool zeroed = backing->has_groups && backing->mechanism->fresh_content != MBR_CONTENT_ZERO;
-    mbr_lock_drop(&backing->lock);
-    mbr_answer answer;
-    status = mbr_port_allocate(backing->port, span->bytes, align_bytes, most,
-        zeroed ? MBR_ALLOCATE_ZEROED : 0, &answer, error);
-    uint64_t granted = mbr_min(answer.owned_bytes, most);
-    mbr_charge(backing->cache, granted);
-    mbr_record_committed(backing->cache, answer.owned_bytes - granted);
-    mbr_grant_return(backing->cache, most - granted);
-    if (status == MBR_OUT_OF_MEMORY)
-        mbr_authority_note_exhausted(backing->authority);
-    if (status != MBR_OK) {
-        if (answer.owned_bytes != 0)
-            end_residual(backing, &answer);
-        goto free_record;
-    }
     mbr_mapped_add(backing->cache, answer.owned_bytes);
     *record = (mbr_eager_span){.context = context,
         .allocation_id = answer.id,

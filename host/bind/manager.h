@@ -118,9 +118,10 @@ typedef struct mbr_range_record {
     mbr_range *range;
     mbr_binding_record *binding;
     uint64_t handle;
-    uint64_t address, bytes; /* the range's own may be of its next life already */
-    uint64_t call_count;     /* calls that are inside with it: its end waits for them */
-    bool closing;            /* one call at a time tries to end it */
+    uint64_t address, bytes;    /* the range's own may be of its next life already */
+    uint64_t call_count;        /* calls that are inside with it: its end waits for them */
+    bool closing;               /* one call at a time tries to end it */
+    const void *_Atomic keeper; /* who alone may change it (kept.h); NULL: the client */
 } mbr_range_record;
 
 typedef struct mbr_prefix_record {
@@ -217,6 +218,16 @@ MBR_FIND_DEFINE(graph, graphs)
 MBR_AWAIT_DEFINE(holder)
 MBR_AWAIT_DEFINE(binding)
 MBR_AWAIT_DEFINE(range)
+/* MBR_BUSY: somebody else keeps the range to himself (kept.h). */
+static inline mbr_status mbr_range_check_keeper(
+    const mbr_range_record *record, const void *keeper, mbr_error *error)
+{
+    if (__builtin_expect(atomic_load(&record->keeper) == keeper, 1))
+        return MBR_OK;
+    return mbr_fail(error, MBR_BUSY,
+        "the range is asleep, or on its way there or back; nothing was changed, wake its tag "
+        "first");
+}
 /* The first one is done, whatever came of it. */
 void mbr_end_close(mbr_manager *manager, bool *closing);
 

@@ -1,5 +1,6 @@
 /* The client's calls for growing memory and prefixes: handles become records, streams become ids;
  * the backing does the work. */
+#include "host/bind/kept.h"
 #include "host/bind/manager.h"
 
 #define PART_INLINE_COUNT 64 /* pieces of one call without a heap allocation */
@@ -77,15 +78,16 @@ free_record:
 #define CALL_WAIT_NS UINT64_C(10000000000) /* of a release, for calls inside (rule 25) */
 
 static mbr_range_record *enter_range_locked(mbr_manager *manager, mbr_range_handle handle,
-    mbr_status *status, mbr_error *error) MBR_REQUIRES(&manager->lock)
+    const void *keeper, mbr_status *status, mbr_error *error) MBR_REQUIRES(&manager->lock)
 {
     mbr_range_record *record = mbr_find_range(manager, handle.value, status, error);
-    if (record != NULL && record->closing) {
+    if (record != NULL && record->closing)
         *status = mbr_fail(error, MBR_STALE, "the range is being released");
+    else if (record != NULL)
+        *status = mbr_range_check_keeper(record, keeper, error);
+    if (*status != MBR_OK)
         return NULL;
-    }
-    if (record != NULL)
-        record->call_count++;
+    record->call_count++;
     return record;
 }
 
@@ -110,6 +112,7 @@ typedef struct mbr_part_list {
     mbr_backing *backing;
     mbr_context *context;
     mbr_binding_record *binding; /* of the first piece */
+    const void *keeper;          /* of every range; NULL: none */
     mbr_range_part inline_parts[PART_INLINE_COUNT];
 } mbr_part_list;
 
@@ -127,7 +130,8 @@ static mbr_status fill_part_locked(mbr_manager *manager, mbr_part_list *list, ui
     const mbr_piece *piece, mbr_error *error) MBR_REQUIRES(&manager->lock)
 {
     mbr_status status;
-    mbr_range_record *record = enter_range_locked(manager, piece->range, &status, error);
+    mbr_range_record *record =
+        enter_range_locked(manager, piece->range, list->keeper, &status, error);
     if (record == NULL)
         return status;
     if (index == 0) {
@@ -143,9 +147,10 @@ static mbr_status fill_part_locked(mbr_manager *manager, mbr_part_list *list, ui
 }
 
 static mbr_status make_parts(mbr_manager *manager, const mbr_piece *pieces, uint32_t count,
-    mbr_part_list *list, mbr_error *error)
+    const void *keeper, mbr_part_list *list, mbr_error *error)
 {
     list->parts = list->inline_parts;
+    list->keeper = keeper;
     if (count == 0)
         return mbr_fail(error, MBR_INVALID_ARGUMENT, "the call names no piece");
     if (count > PART_INLINE_COUNT)
@@ -183,7 +188,7 @@ static inline bool is_committed(
 }
 
 /* Kept out of its caller, whose frame would otherwise be this one's. */
-__attribute__((noinline)) static mbr_status grow(mbr_manager *manager,
+__attribute__((noinline)) mbr_status mbr_range_grow_kept(mbr_manager *manager, const void *keeper,
     const mbr_range_grow_request *request, mbr_range_grow_result *result, mbr_error *error)
 {
     mbr_range_grow_result whole = {MBR_SIZED(mbr_range_grow_result)};
@@ -200,7 +205,7 @@ __attribute__((noinline)) static mbr_status grow(mbr_manager *manager,
     if (holder == NULL)
         return status;
     mbr_part_list list;
-    status = make_parts(manager, request->pieces, request->piece_count, &list, error);
+    status = make_parts(manager, request->pieces, request->piece_count, keeper, &list, error);
     if (status != MBR_OK)
         return status;
     mbr_grow_options options = {.holder = holder->holder,
@@ -232,11 +237,13 @@ __attribute__((noinline)) static mbr_status grow(mbr_manager *manager,
 mbr_status mbr_range_grow(mbr_manager *manager, const mbr_range_grow_request *request,
     mbr_range_grow_result *result, mbr_error *error)
 {
-    return is_committed(manager, request, result) ? MBR_OK : grow(manager, request, result, error);
+    return is_committed(manager, request, result)
+        ? MBR_OK
+        : mbr_range_grow_kept(manager, NULL, request, result, error);
 }
 
-mbr_status mbr_range_decommit(mbr_manager *manager, const mbr_range_release_request *request,
-    mbr_range_decommit_result *result, mbr_error *error)
+mbr_status mbr_range_decommit_kept(mbr_manager *manager, const void *keeper,
+    const mbr_range_release_request *request, mbr_range_decommit_result *result, mbr_error *error)
 {
     mbr_status status;
     mbr_range_decommit_result whole = {MBR_SIZED(mbr_range_decommit_result)};
@@ -249,7 +256,8 @@ mbr_status mbr_range_decommit(mbr_manager *manager, const mbr_range_release_requ
         return taken;
     request = &own;
     mbr_lock_take(&manager->lock);
-    mbr_range_record *record = enter_range_locked(manager, request->piece.range, &status, error);
+    mbr_range_record *record =
+        enter_range_locked(manager, request->piece.range, keeper, &status, error);
     mbr_lock_drop(&manager->lock);
     if (record == NULL)
         return status;
@@ -265,6 +273,12 @@ mbr_status mbr_range_decommit(mbr_manager *manager, const mbr_range_release_requ
     mbr_lock_drop(&manager->lock);
     mbr_growable_give(result, &whole, sizeof(whole));
     return status;
+}
+
+mbr_status mbr_range_decommit(mbr_manager *manager, const mbr_range_release_request *request,
+    mbr_range_decommit_result *result, mbr_error *error)
+{
+    return mbr_range_decommit_kept(manager, NULL, request, result, error);
 }
 
 /* Until no call is inside; new ones are refused meanwhile. */
@@ -289,15 +303,62 @@ static mbr_range_record *begin_release(
 {
     mbr_lock_take(&manager->lock);
     mbr_range_record *record = mbr_await_range_locked(manager, handle.value, status, error);
-    if (record != NULL) {
+    if (record != NULL)
+        *status = mbr_range_check_keeper(record, NULL, error);
+    bool begins = *status == MBR_OK;
+    if (begins) {
         record->closing = true;
         *status = await_calls_locked(manager, record, error);
     }
     mbr_lock_drop(&manager->lock);
-    if (record == NULL || *status == MBR_OK)
+    if (*status == MBR_OK)
         return record;
-    mbr_end_close(manager, &record->closing);
+    if (begins)
+        mbr_end_close(manager, &record->closing);
     return NULL;
+}
+
+mbr_status mbr_range_keep(
+    mbr_manager *manager, mbr_range_handle range, const void *keeper, mbr_error *error)
+{
+    mbr_status status;
+    mbr_lock_take(&manager->lock);
+    mbr_range_record *record = mbr_await_range_locked(manager, range.value, &status, error);
+    if (record != NULL)
+        status = mbr_range_check_keeper(record, NULL, error);
+    if (status == MBR_OK) {
+        atomic_store(&record->keeper, keeper);
+        status = await_calls_locked(manager, record, error);
+        if (status != MBR_OK)
+            atomic_store(&record->keeper, NULL);
+    }
+    mbr_lock_drop(&manager->lock);
+    if (status != MBR_OK)
+        return status;
+    mbr_walks_await(&manager->range_walks); /* a pin was counted before, or sees the keeper */
+    mbr_range_figures figures = {MBR_SIZED(mbr_range_figures)};
+    mbr_range_figures_read(record->range, &figures);
+    if (figures.pin_count == 0)
+        return MBR_OK;
+    mbr_range_unkeep(manager, range);
+    return mbr_fail(error, MBR_BUSY, "%llu pins hold the range; unpin it first",
+        (unsigned long long)figures.pin_count);
+}
+
+void mbr_range_unkeep(mbr_manager *manager, mbr_range_handle range)
+{
+    mbr_range_record *record = mbr_table_find(&manager->ranges, range.value);
+    MBR_CHECK(record != NULL); /* nobody releases what is kept */
+    atomic_store(&record->keeper, NULL);
+}
+
+uint64_t mbr_range_evict_cache(mbr_manager *manager, mbr_range_handle range, uint64_t bytes)
+{
+    mbr_range_record *record = mbr_table_find(&manager->ranges, range.value);
+    MBR_CHECK(record != NULL);
+    uint64_t released = mbr_backing_evict(record->binding->backing->backing, bytes);
+    mbr_authority_sample(record->binding->backing->authority->authority, true);
+    return released;
 }
 
 static void end_release(mbr_manager *manager, mbr_range_record *record, bool ended)
@@ -334,55 +395,6 @@ mbr_status mbr_range_release(
     return status;
 }
 
-static bool read_record(const mbr_range_record *record, mbr_range_figures *figures)
-{
-    mbr_range_figures_read(record->range, figures);
-    if (figures->range.value == record->handle)
-        return true;
-    *figures = (mbr_range_figures){MBR_SIZED(mbr_range_figures)}; /* of its next life */
-    return false;
-}
-
-/* Ranges are few and this is no hot path: a walk finds the one around an address. */
-static mbr_status read_around(
-    mbr_manager *manager, uint64_t address, mbr_range_figures *figures, mbr_error *error)
-{
-    uint32_t cursor = 0;
-    const mbr_range_record *record;
-    while ((record = mbr_table_next(&manager->ranges, &cursor)) != NULL) {
-        if (address >= record->address && address - record->address < record->bytes &&
-            read_record(record, figures))
-            return MBR_OK;
-    }
-    return mbr_fail(
-        error, MBR_UNKNOWN_OBJECT, "no range holds the address %llx", (unsigned long long)address);
-}
-
-/* During a walk of the ranges. */
-static mbr_status read_range(mbr_manager *manager, mbr_range_handle range, uint64_t address,
-    mbr_range_figures *figures, mbr_error *error)
-{
-    mbr_status status;
-    if (range.value == 0)
-        return read_around(manager, address, figures, error);
-    const mbr_range_record *record = mbr_find_range(manager, range.value, &status, error);
-    if (record != NULL && !read_record(record, figures))
-        return mbr_fail(error, MBR_STALE, "the range was released meanwhile");
-    return status;
-}
-
-mbr_status mbr_range_read(mbr_manager *manager, mbr_range_handle range, uint64_t address,
-    mbr_range_figures *figures, mbr_error *error)
-{
-    mbr_range_figures whole = {MBR_SIZED(mbr_range_figures)};
-    mbr_growable_give(figures, &whole, sizeof(whole));
-    mbr_walk walk = mbr_walks_begin(&manager->range_walks);
-    mbr_status status = read_range(manager, range, address, &whole, error);
-    mbr_walks_end(&manager->range_walks, walk);
-    mbr_growable_give(figures, &whole, sizeof(whole));
-    return status;
-}
-
 /* ---- Prefixes
  * --------------------------------------------------------------------------------------------------------
  */
@@ -409,7 +421,7 @@ mbr_status mbr_prefix_create(mbr_manager *manager, const mbr_prefix_request *req
     if (holder == NULL)
         return status;
     mbr_part_list list;
-    status = make_parts(manager, request->pieces, request->piece_count, &list, error);
+    status = make_parts(manager, request->pieces, request->piece_count, NULL, &list, error);
     if (status != MBR_OK)
         goto unrefer;
     uint64_t handle;
@@ -455,7 +467,8 @@ static mbr_status enter_targets_locked(mbr_manager *manager,
 {
     for (uint32_t i = 0; i < request->target_count; i++) {
         mbr_status status;
-        mbr_range_record *record = enter_range_locked(manager, request->targets[i], &status, error);
+        mbr_range_record *record =
+            enter_range_locked(manager, request->targets[i], NULL, &status, error);
         if (record == NULL) {
             while (i-- > 0)
                 leave_range_locked(manager, request->targets[i]);

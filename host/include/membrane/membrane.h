@@ -13,6 +13,7 @@
 #include "membrane/memory.h"
 #include "membrane/range.h"
 #include "membrane/registry.h"
+#include "membrane/sleep.h"
 #include "membrane/ticket.h"
 
 #endif

@@ -149,6 +149,24 @@ typedef struct mbr_range_figures {
 MBR_API mbr_status mbr_range_read(mbr_manager *manager, mbr_range_handle range, uint64_t address,
     mbr_range_figures *figures, mbr_error *error);
 
+#define MBR_RUN_ALIAS 1   /* extents of a prefix, mapped read-only */
+#define MBR_RUN_SHARED 2  /* a prefix or another range has these extents, too */
+#define MBR_RUN_LEAVING 4 /* being given back, behind streams or a capture: nobody's any more */
+#define MBR_RUN_OWNED 8   /* a graph may touch it: given back, it waits for the retirement */
+
+typedef struct mbr_range_run {
+    uint32_t struct_size;
+    uint32_t flags; /* MBR_RUN_…; 0: private to the range, and committed like all but LEAVING */
+    uint64_t offset_bytes;
+    uint64_t bytes; /* whole extents; 0: no more */
+} mbr_range_run;
+
+/* The first run of extents of one kind that ends behind from_bytes, whole: call it again from the
+ * end of the last. What other threads change meanwhile may be seen or not. Errors: MBR_STALE,
+ * MBR_OUT_OF_RANGE (from_bytes is past the range's end). */
+MBR_API mbr_status mbr_range_next_run(mbr_manager *manager, mbr_range_handle range,
+    uint64_t from_bytes, mbr_range_run *run, mbr_error *error);
+
 /* A registration (with a network card, a graph that outlives everything): while a range is pinned
  * it is neither decommitted nor released: MBR_BUSY, with the number of pins. It may grow. Any
  * number of pins; each needs an unpin. Errors: MBR_STALE; of an unpin MBR_INVALID_ARGUMENT (none is

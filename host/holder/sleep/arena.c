@@ -1,0 +1,183 @@
+/* The arena of a sleeper: chunks that hold what sleeps, and the copies to and from them. Knows no
+ * state of a tag, and changes no range. */
+#include "host/holder/sleep/internal.h"
+
+#include <utlist.h>
+
+/* ---- Chunks */
+
+static mbr_sleep_chunk *take_free(mbr_sleeper *sleeper)
+{
+    mbr_lock_take(&sleeper->lock);
+    mbr_sleep_chunk *chunk = sleeper->free;
+    if (chunk != NULL) {
+        chunk = chunk->prev; /* the warmest */
+        DL_DELETE(sleeper->free, chunk);
+        sleeper->free_bytes -= chunk->charged_bytes;
+    }
+    mbr_lock_drop(&sleeper->lock);
+    return chunk;
+}
+
+static void put_free(mbr_sleeper *sleeper, mbr_sleep_chunk *chunk)
+{
+    mbr_lock_take(&sleeper->lock);
+    DL_APPEND(sleeper->free, chunk);
+    sleeper->free_bytes += chunk->charged_bytes;
+    mbr_lock_drop(&sleeper->lock);
+}
+
+static mbr_sleep_chunk *make_chunk(
+    mbr_sleeper *sleeper, mbr_stream_handle stream, mbr_status *status, mbr_error *error)
+{
+    mbr_sleep_chunk *chunk = mbr_heap_allocate(&sleeper->heap, sizeof(*chunk));
+    if (chunk == NULL) {
+        *status = mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for a chunk's record");
+        return NULL;
+    }
+    mbr_alloc_request request = {MBR_SIZED(mbr_alloc_request), .binding = sleeper->arena,
+        .holder = sleeper->holder, .stream = stream, .bytes = sleeper->chunk_bytes};
+    mbr_alloc_result result = {MBR_SIZED(mbr_alloc_result)};
+    *status = mbr_alloc(sleeper->manager, &request, &result, error);
+    if (*status != MBR_OK) {
+        mbr_heap_release(&sleeper->heap, chunk);
+        return NULL;
+    }
+    *chunk = (mbr_sleep_chunk){.allocation = result.allocation,
+        .address = result.address,
+        .charged_bytes = result.charged_bytes};
+    mbr_lock_take(&sleeper->lock);
+    sleeper->arena_bytes += chunk->charged_bytes;
+    mbr_lock_drop(&sleeper->lock);
+    return chunk;
+}
+
+mbr_status mbr_chunks_take(
+    mbr_sleeper *sleeper, mbr_tag *tag, mbr_stream_handle stream, mbr_error *error)
+{
+    mbr_status status = MBR_OK;
+    for (uint64_t room = 0; room < tag->bytes; room += sleeper->chunk_bytes) {
+        mbr_sleep_chunk *chunk = take_free(sleeper);
+        if (chunk == NULL)
+            chunk = make_chunk(sleeper, stream, &status, error);
+        if (chunk == NULL) {
+            mbr_chunks_return(sleeper, tag);
+            return status;
+        }
+        DL_APPEND(tag->chunks, chunk);
+    }
+    return MBR_OK;
+}
+
+uint64_t mbr_chunks_free(mbr_sleeper *sleeper, uint64_t bytes, mbr_error *error)
+{
+    uint64_t freed = 0;
+    mbr_sleep_chunk *chunk;
+    while (freed < bytes && (chunk = take_free(sleeper)) != NULL) {
+        mbr_free_request request = {
+            MBR_SIZED(mbr_free_request), .flags = MBR_FREE_NOW, .allocation = chunk->allocation};
+        if (mbr_free(sleeper->manager, &request, error) != MBR_OK) { /* the queue is full */
+            put_free(sleeper, chunk);
+            break;
+        }
+        freed += chunk->charged_bytes;
+        mbr_lock_take(&sleeper->lock);
+        sleeper->arena_bytes -= chunk->charged_bytes;
+        mbr_lock_drop(&sleeper->lock);
+        mbr_heap_release(&sleeper->heap, chunk);
+    }
+    return freed;
+}
+
+void mbr_chunks_return(mbr_sleeper *sleeper, mbr_tag *tag)
+{
+    mbr_sleep_chunk *chunk, *next;
+    DL_FOREACH_SAFE(tag->chunks, chunk, next)
+    {
+        DL_DELETE(tag->chunks, chunk);
+        put_free(sleeper, chunk);
+    }
+    mbr_lock_take(&sleeper->lock);
+    uint64_t excess = sleeper->free_bytes - mbr_min(sleeper->free_bytes, sleeper->keep_bytes);
+    mbr_lock_drop(&sleeper->lock);
+    mbr_chunks_free(sleeper, excess, NULL);
+}
+
+uint64_t mbr_sleeper_could_give(mbr_sleeper *sleeper, uint64_t wanted_bytes)
+{
+    mbr_lock_take(&sleeper->lock);
+    uint64_t bytes = mbr_min(sleeper->free_bytes, wanted_bytes);
+    mbr_lock_drop(&sleeper->lock);
+    return bytes;
+}
+
+uint64_t mbr_sleeper_give(mbr_sleeper *sleeper, uint64_t wanted_bytes)
+{
+    return mbr_chunks_free(sleeper, wanted_bytes, NULL);
+}
+
+/* ---- Copies */
+
+/* What is left of a lost device copies nothing any more. */
+static bool may_run_on(mbr_status waited)
+{
+    return waited != MBR_OK && MBR_STATUS_CLASS(waited) != MBR_CLASS_LOST;
+}
+
+mbr_status mbr_chunks_await_late(
+    mbr_sleeper *sleeper, mbr_tag *tag, uint64_t deadline_ns, mbr_error *error)
+{
+    if (tag->late.value == 0)
+        return MBR_OK;
+    mbr_status status = mbr_ep_synchronize(sleeper->manager, tag->late, deadline_ns, error);
+    if (may_run_on(status))
+        return status;
+    tag->late.value = 0;
+    return MBR_OK;
+}
+
+static mbr_status enqueue(mbr_sleeper *sleeper, const mbr_tag *tag, bool out,
+    mbr_stream_handle stream, uint64_t *copied_bytes, mbr_error *error)
+{
+    const mbr_sleep_chunk *chunk = tag->chunks;
+    uint64_t used = 0; /* of the chunk */
+    mbr_status status = MBR_OK;
+    for (uint32_t i = 0; i < tag->piece_count; i++) {
+        for (uint64_t done = 0, bytes; done < tag->pieces[i].bytes; done += bytes) {
+            if (used == sleeper->chunk_bytes) {
+                chunk = chunk->next;
+                used = 0;
+            }
+            bytes = mbr_min(tag->pieces[i].bytes - done, sleeper->chunk_bytes - used);
+            uint64_t here = tag->addresses[i] + done, there = chunk->address + used;
+            status = mbr_ep_copy(
+                sleeper->manager, stream, out ? there : here, out ? here : there, bytes, error);
+            if (status != MBR_OK)
+                return status;
+            used += bytes;
+            *copied_bytes += bytes;
+        }
+    }
+    return status;
+}
+
+mbr_status mbr_chunks_copy(mbr_sleeper *sleeper, mbr_tag *tag, bool out, mbr_stream_handle stream,
+    uint64_t deadline_ns, mbr_error *error)
+{
+    uint64_t copied_bytes = 0;
+    mbr_status status = enqueue(sleeper, tag, out, stream, &copied_bytes, error);
+    if (copied_bytes == 0)
+        return status;
+    mbr_status waited =
+        mbr_ep_synchronize(sleeper->manager, stream, deadline_ns, status == MBR_OK ? error : NULL);
+    if (may_run_on(waited))
+        tag->late = stream;
+    if (status == MBR_OK)
+        status = waited;
+    if (status != MBR_OK)
+        return status;
+    mbr_lock_take(&sleeper->lock);
+    sleeper->copied_bytes += copied_bytes;
+    mbr_lock_drop(&sleeper->lock);
+    return MBR_OK;
+}

@@ -1,0 +1,95 @@
+/* The records of one sleeper, for the files of this folder alone.
+ *
+ *     arena_bytes = sum over chunks of what each is charged = sum of the tags' + free_bytes
+ *     a tag's chunks hold its pieces, one behind the other   (asleep at level 1)
+ *
+ * A tag is moved by one call at a time; whoever set it to MOVING owns all of it but the links,
+ * until it sets another state. Its ranges are kept (bind/kept.h) from the begin of a sleep to the
+ * end of the wake.
+ *
+ * Locking: `lock` guards the lists and states; nothing of the client interface is called under it.
+ */
+#ifndef MEMBRANE_HOST_HOLDER_SLEEP_INTERNAL_H
+#define MEMBRANE_HOST_HOLDER_SLEEP_INTERNAL_H
+
+#include "abi/base/assert.h"
+#include "abi/base/checked.h"
+#include "abi/base/error.h"
+#include "abi/base/growable.h"
+#include "abi/base/lock.h"
+#include "abi/base/seam.h"
+#include "membrane/ep.h"
+#include "membrane/manager.h"
+#include "membrane/memory.h"
+#include "membrane/range.h"
+#include "membrane/sleep.h"
+
+typedef struct mbr_sleep_chunk {
+    mbr_allocation_handle allocation;
+    uint64_t address;
+    uint64_t charged_bytes;
+    struct mbr_sleep_chunk *next, *prev;
+} mbr_sleep_chunk;
+
+typedef struct mbr_sleep_range {
+    mbr_range_handle range;
+    uint64_t address;
+    struct mbr_sleep_range *next, *prev;
+} mbr_sleep_range;
+
+typedef enum mbr_tag_state {
+    MBR_TAG_AWAKE = 0,
+    MBR_TAG_MOVING,
+    MBR_TAG_ASLEEP,
+} mbr_tag_state;
+
+typedef struct mbr_tag {
+    uint64_t tag;
+    mbr_holder_handle holder; /* of all its ranges */
+    mbr_tag_state state;
+    uint32_t range_count;
+    mbr_sleep_range *ranges;
+    mbr_piece *pieces;   /* asleep: what was committed */
+    uint64_t *addresses; /* of the pieces */
+    uint32_t piece_count;
+    bool keeps;              /* asleep at level 1 */
+    uint64_t bytes;          /* of the pieces */
+    mbr_sleep_chunk *chunks; /* its contents; awake: what late copies still write */
+    mbr_stream_handle late;  /* copies of a call that timed out may still run on it; 0: none */
+    struct mbr_tag *next, *prev;
+} mbr_tag;
+
+struct mbr_sleeper {
+    mbr_manager *manager;
+    mbr_heap heap;
+    mbr_binding_handle arena;
+    mbr_holder_handle holder;
+    uint64_t chunk_bytes, keep_bytes;
+    mbr_lock lock;
+    mbr_tag *tags;
+    mbr_sleep_chunk *free; /* coldest first */
+    uint64_t arena_bytes, free_bytes, copied_bytes;
+};
+
+/* ---- sleeper.c ---- */
+/* The tag in `state`, now MOVING, until mbr_tag_end_move. NULL: *status. */
+mbr_tag *mbr_tag_begin_move(
+    mbr_sleeper *sleeper, uint64_t tag, mbr_tag_state *state, mbr_status *status, mbr_error *error);
+void mbr_tag_end_move(mbr_sleeper *sleeper, mbr_tag *tag, mbr_tag_state state);
+
+/* ---- arena.c ---- */
+/* Chunks for the tag's bytes, which are used first on the stream: all or none. */
+mbr_status mbr_chunks_take(
+    mbr_sleeper *sleeper, mbr_tag *tag, mbr_stream_handle stream, mbr_error *error);
+/* The tag's chunks are free; those above the watermark go. */
+void mbr_chunks_return(mbr_sleeper *sleeper, mbr_tag *tag);
+/* Frees free chunks until `bytes` are freed. Returns the bytes; less: the first refusal. */
+uint64_t mbr_chunks_free(mbr_sleeper *sleeper, uint64_t bytes, mbr_error *error);
+/* Copies of a call that timed out: they are done, or the deadline is reached. */
+mbr_status mbr_chunks_await_late(
+    mbr_sleeper *sleeper, mbr_tag *tag, uint64_t deadline_ns, mbr_error *error);
+/* Copies all pieces out to the chunks, or in from them, in one batch, and waits for it. */
+mbr_status mbr_chunks_copy(mbr_sleeper *sleeper, mbr_tag *tag, bool out, mbr_stream_handle stream,
+    uint64_t deadline_ns, mbr_error *error);
+
+#endif

@@ -1,0 +1,365 @@
+/* The two transactions of a tag: to sleep, and awake again. Picks no victim: who sleeps is the
+ * client's choice. */
+#include "host/bind/kept.h"
+#include "host/holder/sleep/internal.h"
+
+#include <utlist.h>
+
+/* ---- Keeping the ranges */
+
+static void unkeep_until(mbr_sleeper *sleeper, const mbr_tag *tag, const mbr_sleep_range *end)
+{
+    for (const mbr_sleep_range *range = tag->ranges; range != end; range = range->next)
+        mbr_range_unkeep(sleeper->manager, range->range);
+}
+
+static mbr_status keep_ranges(mbr_sleeper *sleeper, const mbr_tag *tag, mbr_error *error)
+{
+    const mbr_sleep_range *range;
+    DL_FOREACH(tag->ranges, range)
+    {
+        mbr_status status = mbr_range_keep(sleeper->manager, range->range, sleeper, error);
+        if (status == MBR_OK)
+            continue;
+        unkeep_until(sleeper, tag, range);
+        return status;
+    }
+    return MBR_OK;
+}
+
+/* ---- What sleeps */
+
+static mbr_status check_run(const mbr_range_run *run, mbr_error *error)
+{
+    const char *why = NULL;
+    if ((run->flags & (MBR_RUN_ALIAS | MBR_RUN_SHARED)) != 0)
+        why = "has extents of a prefix, or that others share; release the prefix, and those that "
+              "share it";
+    else if ((run->flags & MBR_RUN_OWNED) != 0)
+        why = "is in part a graph's; retire the graph";
+    if (why == NULL)
+        return MBR_OK;
+    return mbr_fail(error, MBR_BUSY, "at %llu a range of the tag %s first",
+        (unsigned long long)run->offset_bytes, why);
+}
+
+static void add_piece(mbr_tag *tag, const mbr_sleep_range *range, const mbr_range_run *run)
+{
+    if (tag->pieces != NULL) {
+        tag->pieces[tag->piece_count] = (mbr_piece){range->range, run->offset_bytes, run->bytes};
+        tag->addresses[tag->piece_count] = range->address + run->offset_bytes;
+    }
+    tag->piece_count++;
+    tag->bytes += run->bytes;
+}
+
+/* Counts the committed runs, and lists them once there is room. Kept ranges do not change. */
+static mbr_status walk_pieces(mbr_sleeper *sleeper, mbr_tag *tag, mbr_error *error)
+{
+    const mbr_sleep_range *range;
+    tag->piece_count = 0;
+    tag->bytes = 0;
+    DL_FOREACH(tag->ranges, range)
+    {
+        mbr_range_run run = {MBR_SIZED(mbr_range_run)};
+        for (uint64_t from = 0;; from = run.offset_bytes + run.bytes) {
+            mbr_status status =
+                mbr_range_next_run(sleeper->manager, range->range, from, &run, error);
+            bool is_leaving = (run.flags & MBR_RUN_LEAVING) != 0;
+            if (status == MBR_OK && run.bytes != 0 && !is_leaving)
+                status = check_run(&run, error);
+            if (status != MBR_OK)
+                return status;
+            if (run.bytes == 0)
+                break;
+            if (!is_leaving)
+                add_piece(tag, range, &run);
+        }
+    }
+    return MBR_OK;
+}
+
+static void forget_pieces(mbr_sleeper *sleeper, mbr_tag *tag)
+{
+    mbr_heap_release(&sleeper->heap, tag->pieces);
+    mbr_heap_release(&sleeper->heap, tag->addresses);
+    tag->pieces = NULL;
+    tag->addresses = NULL;
+    tag->piece_count = 0;
+    tag->bytes = 0;
+}
+
+static mbr_status list_pieces(mbr_sleeper *sleeper, mbr_tag *tag, mbr_error *error)
+{
+    mbr_status status = walk_pieces(sleeper, tag, error);
+    if (status != MBR_OK || tag->piece_count == 0)
+        return status;
+    uint32_t count = tag->piece_count;
+    tag->pieces = mbr_heap_allocate(&sleeper->heap, count * sizeof(*tag->pieces));
+    tag->addresses = mbr_heap_allocate(&sleeper->heap, count * sizeof(*tag->addresses));
+    if (tag->pieces == NULL || tag->addresses == NULL) {
+        forget_pieces(sleeper, tag);
+        return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for %u pieces", count);
+    }
+    status = walk_pieces(sleeper, tag, error);
+    MBR_ASSERT(tag->piece_count == count);
+    return status;
+}
+
+/* ---- Giving back */
+
+/* What of the ranges is on its way back, and what is still committed. */
+static void measure(mbr_sleeper *sleeper, const mbr_tag *tag, mbr_sleep_result *result)
+{
+    const mbr_sleep_range *range;
+    DL_FOREACH(tag->ranges, range)
+    {
+        mbr_range_run run = {MBR_SIZED(mbr_range_run)};
+        for (uint64_t from = 0;; from = run.offset_bytes + run.bytes) {
+            if (mbr_range_next_run(sleeper->manager, range->range, from, &run, NULL) != MBR_OK ||
+                run.bytes == 0)
+                break;
+            if ((run.flags & MBR_RUN_LEAVING) != 0)
+                result->deferred_bytes += run.bytes;
+            else
+                result->residual_bytes += run.bytes;
+        }
+    }
+}
+
+/* Each piece by itself: one that is refused keeps none of the others. Returns the bytes. */
+static uint64_t give_back(
+    mbr_sleeper *sleeper, const mbr_tag *tag, mbr_status *status, mbr_error *error)
+{
+    uint64_t given = 0;
+    uint32_t late_count = tag->late.value != 0;
+    *status = MBR_OK;
+    for (uint32_t i = 0; i < tag->piece_count; i++) {
+        mbr_range_release_request request = {MBR_SIZED(mbr_range_release_request),
+            .flags = late_count != 0 ? 0 : MBR_FREE_NOW, .piece = tag->pieces[i],
+            .streams = &tag->late, .stream_count = late_count};
+        mbr_range_decommit_result result = {MBR_SIZED(mbr_range_decommit_result)};
+        mbr_status refused = mbr_range_decommit_kept(
+            sleeper->manager, sleeper, &request, &result, *status == MBR_OK ? error : NULL);
+        given += result.decommitted_bytes;
+        if (*status == MBR_OK)
+            *status = refused;
+    }
+    return given;
+}
+
+/* ---- Sleep */
+
+static mbr_status await_streams(
+    mbr_sleeper *sleeper, const mbr_sleep_request *request, mbr_error *error)
+{
+    mbr_status status = MBR_OK;
+    for (uint32_t i = 0; i < request->stream_count && status == MBR_OK; i++)
+        status =
+            mbr_ep_synchronize(sleeper->manager, request->streams[i], request->deadline_ns, error);
+    /* At level 1 the copies run behind its work, and are waited for. */
+    if (status == MBR_OK && request->level == MBR_SLEEP_DROP && request->stream.value != 0)
+        status = mbr_ep_synchronize(sleeper->manager, request->stream, request->deadline_ns, error);
+    return status;
+}
+
+/* The first half, behind which nothing was given back yet. The ranges are kept. */
+static mbr_status prepare(
+    mbr_sleeper *sleeper, mbr_tag *tag, const mbr_sleep_request *request, mbr_error *error)
+{
+    mbr_status status = list_pieces(sleeper, tag, error);
+    if (status == MBR_OK)
+        status = await_streams(sleeper, request, error);
+    if (status == MBR_OK && request->level == MBR_SLEEP_KEEP)
+        status = mbr_chunks_take(sleeper, tag, request->stream, error);
+    if (status == MBR_OK && request->level == MBR_SLEEP_KEEP)
+        status = mbr_chunks_copy(sleeper, tag, true, request->stream, request->deadline_ns, error);
+    tag->keeps = request->level == MBR_SLEEP_KEEP;
+    return status;
+}
+
+static void stay_awake(mbr_sleeper *sleeper, mbr_tag *tag)
+{
+    if (tag->late.value == 0) /* else they are still written */
+        mbr_chunks_return(sleeper, tag);
+    forget_pieces(sleeper, tag);
+    unkeep_until(sleeper, tag, NULL);
+}
+
+/* The second half: what was decided is carried out as far as it goes. */
+static mbr_status settle_down(mbr_sleeper *sleeper, mbr_tag *tag, mbr_tag_state *state,
+    mbr_sleep_result *result, mbr_error *error)
+{
+    mbr_status status;
+    uint64_t given = give_back(sleeper, tag, &status, error);
+    if (status != MBR_OK && given == 0 && *state == MBR_TAG_AWAKE)
+        return status;
+    *state = MBR_TAG_ASLEEP;
+    measure(sleeper, tag, result);
+    result->slept_bytes = tag->bytes;
+    result->released_bytes = mbr_range_evict_cache(
+        sleeper->manager, tag->ranges->range, given - mbr_min(given, result->deferred_bytes));
+    return status == MBR_OK ? MBR_OK : MBR_RESIDUAL;
+}
+
+static mbr_status fall_asleep(mbr_sleeper *sleeper, mbr_tag *tag, const mbr_sleep_request *request,
+    mbr_tag_state *state, mbr_sleep_result *result, mbr_error *error)
+{
+    mbr_chunks_return(sleeper, tag); /* of a call that timed out */
+    mbr_status status = keep_ranges(sleeper, tag, error);
+    if (status != MBR_OK)
+        return status;
+    status = prepare(sleeper, tag, request, error);
+    if (status == MBR_OK)
+        status = settle_down(sleeper, tag, state, result, error);
+    if (*state == MBR_TAG_AWAKE)
+        stay_awake(sleeper, tag);
+    else if (tag->keeps)
+        result->copied_bytes = tag->bytes;
+    return status;
+}
+
+static mbr_status sleep_on(mbr_sleeper *sleeper, mbr_tag *tag, const mbr_sleep_request *request,
+    mbr_tag_state *state, mbr_sleep_result *result, mbr_error *error)
+{
+    if (request->level == MBR_SLEEP_KEEP && !tag->keeps)
+        return mbr_fail(error, MBR_INVALID_ARGUMENT,
+            "the tag %llu sleeps without contents; they cannot be kept any more",
+            (unsigned long long)request->tag);
+    if (request->level == MBR_SLEEP_DROP) {
+        tag->keeps = false;
+        mbr_chunks_return(sleeper, tag);
+    }
+    return settle_down(sleeper, tag, state, result, error);
+}
+
+/* The tag is MOVING; *state is what it was, and then what it is. */
+static mbr_status sleep_tag(mbr_sleeper *sleeper, mbr_tag *tag, const mbr_sleep_request *request,
+    mbr_tag_state *state, mbr_sleep_result *result, mbr_error *error)
+{
+    mbr_status status = mbr_chunks_await_late(sleeper, tag, request->deadline_ns, error);
+    if (status != MBR_OK)
+        return status;
+    return *state == MBR_TAG_AWAKE ? fall_asleep(sleeper, tag, request, state, result, error)
+                                   : sleep_on(sleeper, tag, request, state, result, error);
+}
+
+mbr_status mbr_sleeper_sleep(mbr_sleeper *sleeper, const mbr_sleep_request *request,
+    mbr_sleep_result *result, mbr_error *error)
+{
+    mbr_sleep_result whole = {MBR_SIZED(mbr_sleep_result)};
+    mbr_growable_give(result, &whole, sizeof(whole));
+    mbr_sleep_request own;
+    mbr_tag_state state;
+    mbr_status status = MBR_TAKE(&own, mbr_sleep_request, deadline_ns, request, error);
+    if (status != MBR_OK)
+        return status;
+    if (own.level != MBR_SLEEP_KEEP && own.level != MBR_SLEEP_DROP)
+        return mbr_fail_argument(error, MBR_INVALID_ARGUMENT, 1,
+            "level %u is neither MBR_SLEEP_KEEP nor MBR_SLEEP_DROP", own.level);
+    if (own.level == MBR_SLEEP_KEEP && sleeper->arena.value == 0)
+        return mbr_fail(error, MBR_UNSUPPORTED,
+            "the sleeper has no arena to keep contents in; MBR_SLEEP_DROP would work");
+    mbr_tag *tag = mbr_tag_begin_move(sleeper, own.tag, &state, &status, error);
+    if (tag == NULL)
+        return status;
+    status = sleep_tag(sleeper, tag, &own, &state, &whole, error);
+    mbr_tag_end_move(sleeper, tag, state);
+    mbr_growable_give(result, &whole, sizeof(whole));
+    return status;
+}
+
+/* ---- Wake */
+
+static mbr_status grow(mbr_sleeper *sleeper, const mbr_tag *tag, const mbr_wake_request *request,
+    mbr_wake_result *result, mbr_error *error)
+{
+    if (tag->piece_count == 0)
+        return MBR_OK;
+    mbr_range_grow_request growth = {MBR_SIZED(mbr_range_grow_request),
+        .flags = tag->keeps ? 0 : request->flags & MBR_WAKE_ZEROED, .holder = tag->holder,
+        .stream = request->stream, .pieces = tag->pieces, .piece_count = tag->piece_count,
+        .refusal = request->refusal};
+    mbr_range_grow_result grown = {MBR_SIZED(mbr_range_grow_result)};
+    mbr_status status = mbr_range_grow_kept(sleeper->manager, sleeper, &growth, &grown, error);
+    result->content = grown.content;
+    return status;
+}
+
+/* All is there: what was asleep is the client's again. */
+static void open_eyes(mbr_sleeper *sleeper, mbr_tag *tag)
+{
+    mbr_chunks_return(sleeper, tag);
+    forget_pieces(sleeper, tag);
+    unkeep_until(sleeper, tag, NULL);
+}
+
+static mbr_status wake(mbr_sleeper *sleeper, mbr_tag *tag, const mbr_wake_request *request,
+    mbr_wake_result *result, mbr_error *error)
+{
+    mbr_status ignored, status = mbr_chunks_await_late(sleeper, tag, request->deadline_ns, error);
+    if (status == MBR_OK)
+        status = grow(sleeper, tag, request, result, error);
+    if (status != MBR_OK)
+        return status;
+    if (tag->keeps)
+        status = mbr_chunks_copy(sleeper, tag, false, request->stream, request->deadline_ns, error);
+    if (status != MBR_OK) {
+        uint64_t given = give_back(sleeper, tag, &ignored, NULL);
+        if (tag->late.value == 0)
+            mbr_range_evict_cache(sleeper->manager, tag->ranges->range, given);
+        return status;
+    }
+    result->woken_bytes = tag->bytes;
+    result->copied_bytes = tag->keeps ? tag->bytes : 0;
+    open_eyes(sleeper, tag);
+    return MBR_OK;
+}
+
+/* NULL: *status says why. */
+static mbr_tag *begin_asleep(
+    mbr_sleeper *sleeper, uint64_t name, mbr_status *status, mbr_error *error)
+{
+    mbr_tag_state state;
+    mbr_tag *tag = mbr_tag_begin_move(sleeper, name, &state, status, error);
+    if (tag == NULL || state == MBR_TAG_ASLEEP)
+        return tag;
+    mbr_tag_end_move(sleeper, tag, state);
+    *status =
+        mbr_fail(error, MBR_UNKNOWN_OBJECT, "the tag %llu is awake", (unsigned long long)name);
+    return NULL;
+}
+
+mbr_status mbr_sleeper_wake(mbr_sleeper *sleeper, const mbr_wake_request *request,
+    mbr_wake_result *result, mbr_error *error)
+{
+    mbr_wake_result whole = {MBR_SIZED(mbr_wake_result)};
+    mbr_growable_give(result, &whole, sizeof(whole));
+    mbr_wake_request own;
+    mbr_status status = MBR_TAKE(&own, mbr_wake_request, refusal, request, error);
+    if (status == MBR_OK)
+        status = mbr_flags_check(own.flags, MBR_WAKE_ZEROED, "mbr_wake_request", error);
+    if (status != MBR_OK)
+        return status;
+    mbr_tag *tag = begin_asleep(sleeper, own.tag, &status, error);
+    if (tag == NULL)
+        return status;
+    status = wake(sleeper, tag, &own, &whole, error);
+    mbr_tag_end_move(sleeper, tag, status == MBR_OK ? MBR_TAG_AWAKE : MBR_TAG_ASLEEP);
+    mbr_growable_give(result, &whole, sizeof(whole));
+    return status;
+}
+
+mbr_status mbr_sleeper_drop(
+    mbr_sleeper *sleeper, uint64_t name, uint64_t deadline_ns, mbr_error *error)
+{
+    mbr_status status;
+    mbr_tag *tag = begin_asleep(sleeper, name, &status, error);
+    if (tag == NULL)
+        return status;
+    status = mbr_chunks_await_late(sleeper, tag, deadline_ns, error);
+    if (status == MBR_OK)
+        open_eyes(sleeper, tag);
+    mbr_tag_end_move(sleeper, tag, status == MBR_OK ? MBR_TAG_AWAKE : MBR_TAG_ASLEEP);
+    return status;
+}
