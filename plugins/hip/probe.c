@@ -1,0 +1,140 @@
+/* What differs from build to build of HIP's runtime and no version tells, found out when a device's
+ * memory is opened, on two granules that are given back: whether one handle may be mapped twice
+ * and is the same memory there, whether access for reading alone is granted, and whether a handle
+ * takes a descriptor. Never writes where it may not: that could end the process. */
+#include "plugins/hip/backend.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PATTERN 0x5A
+#define PATTERN_BYTES 64
+#define ATTEMPT_COUNT 3
+
+struct probe {
+    mbr_instance *instance;
+    const struct mbr_gpu_calls *call;
+    uint64_t granule_bytes;
+    mbr_gpu_handle handle;
+    mbr_gpu_address address; /* of two granules */
+    bool is_mapped[2];
+};
+
+/* The lowest descriptor that is free, or -1. */
+static int lowest_descriptor(void)
+{
+    int file = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (file >= 0)
+        close(file);
+    return file;
+}
+
+/* Another thread may take the one that was free, but hardly each time. */
+static mbr_gpu_result find_descriptors(struct probe *it)
+{
+    const struct mbr_gpu_properties properties = mbr_gpu_properties_of(it->instance);
+    it->instance->takes_descriptors = true;
+    for (int i = 0; i < ATTEMPT_COUNT && it->instance->takes_descriptors; i++) {
+        mbr_gpu_handle handle = 0;
+        int before = lowest_descriptor();
+        mbr_gpu_result result = it->call->handle_create(&handle, it->granule_bytes, &properties, 0);
+        it->instance->takes_descriptors = lowest_descriptor() != before;
+        if (handle != 0)
+            (void)it->call->handle_release(handle);
+        if (result != MBR_HIP_SUCCESS)
+            return result;
+    }
+    return MBR_HIP_SUCCESS;
+}
+
+/* Access may be refused for no reason. */
+static mbr_gpu_result grant(const struct probe *it, mbr_gpu_address address, uint32_t flags)
+{
+    const struct mbr_gpu_access access = {{MBR_GPU_LOCATION_DEVICE, it->instance->device}, flags};
+    mbr_gpu_result result = MBR_HIP_UNKNOWN;
+    for (int i = 0; i < ATTEMPT_COUNT && result != MBR_HIP_SUCCESS; i++)
+        result = it->call->set_access(address, it->granule_bytes, &access, 1);
+    return result;
+}
+
+static mbr_gpu_result map_at(struct probe *it, int place, uint32_t flags)
+{
+    mbr_gpu_address address = it->address + (uint64_t)place * it->granule_bytes;
+    mbr_gpu_result result = it->call->map(address, it->granule_bytes, 0, it->handle, 0);
+    it->is_mapped[place] = result == MBR_HIP_SUCCESS;
+    return result == MBR_HIP_SUCCESS ? grant(it, address, flags) : result;
+}
+
+/* What is written at the first place is read at the second. On the calling thread's own stream: a
+ * new one would start and end threads of the runtime's, and the legacy one waits for others' work.
+ */
+static bool is_same_memory(const struct probe *it)
+{
+    unsigned char seen[PATTERN_BYTES] = {0}, wanted[PATTERN_BYTES];
+    mbr_gpu_stream stream = (mbr_gpu_stream)(uintptr_t)MBR_GPU_STREAM_PER_THREAD;
+    memset(wanted, PATTERN, sizeof wanted);
+    return it->call->fill_async(it->address, PATTERN, sizeof seen, stream) == MBR_HIP_SUCCESS &&
+        it->call->copy_async((uintptr_t)seen, it->address + it->granule_bytes, sizeof seen,
+            stream) == MBR_HIP_SUCCESS &&
+        mbr_hip()->stream_synchronize(stream) == MBR_HIP_SUCCESS &&
+        memcmp(seen, wanted, sizeof seen) == 0;
+}
+
+static bool is_read_only(const struct probe *it)
+{
+    const struct mbr_gpu_location location = {MBR_GPU_LOCATION_DEVICE, it->instance->device};
+    mbr_gpu_address address = it->address + it->granule_bytes;
+    unsigned long long flags = MBR_GPU_ACCESS_READ_WRITE;
+    return grant(it, address, MBR_GPU_ACCESS_READ) == MBR_HIP_SUCCESS &&
+        it->call->get_access(&flags, &location, address) == MBR_HIP_SUCCESS &&
+        flags == MBR_GPU_ACCESS_READ;
+}
+
+static void give_back(struct probe *it)
+{
+    for (uint64_t place = 0; place < 2; place++)
+        if (it->is_mapped[place])
+            (void)it->call->unmap(it->address + place * it->granule_bytes, it->granule_bytes);
+    if (it->address != 0)
+        (void)it->call->address_free(it->address, 2 * it->granule_bytes);
+    if (it->handle != 0)
+        (void)it->call->handle_release(it->handle);
+}
+
+/* The name of what failed, or NULL. */
+static const char *find_mappings(struct probe *it, mbr_gpu_result *result)
+{
+    const struct mbr_gpu_names *name = &it->instance->driver->name;
+    const struct mbr_gpu_properties properties = mbr_gpu_properties_of(it->instance);
+    *result = it->call->handle_create(&it->handle, it->granule_bytes, &properties, 0);
+    if (*result != MBR_HIP_SUCCESS)
+        return name->handle_create;
+    *result = it->call->address_reserve(&it->address, 2 * it->granule_bytes, 0, 0, 0);
+    if (*result != MBR_HIP_SUCCESS)
+        return name->address_reserve;
+    *result = map_at(it, 0, MBR_GPU_ACCESS_READ_WRITE);
+    if (*result != MBR_HIP_SUCCESS)
+        return it->is_mapped[0] ? name->set_access : name->map;
+    bool is_second = map_at(it, 1, MBR_GPU_ACCESS_READ_WRITE) == MBR_HIP_SUCCESS;
+    it->instance->has_no_aliasing = !is_second || !is_same_memory(it);
+    it->instance->has_no_read_only = !is_second || !is_read_only(it);
+    return NULL;
+}
+
+mbr_status mbr_hip_probe(mbr_instance *instance, mbr_error *error)
+{
+    struct probe it = {.instance = instance,
+        .call = &instance->driver->call,
+        .granule_bytes = instance->objects.granule_bytes};
+    struct mbr_gpu_scope scope;
+    mbr_status status = mbr_gpu_enter(instance, &scope, error);
+    if (status != MBR_OK)
+        return status;
+    const char *failed = instance->driver->name.handle_create;
+    mbr_gpu_result result = find_descriptors(&it);
+    if (result == MBR_HIP_SUCCESS)
+        failed = find_mappings(&it, &result);
+    give_back(&it);
+    return mbr_gpu_leave(instance, &scope, result, failed, it.granule_bytes, error);
+}
