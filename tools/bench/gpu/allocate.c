@@ -93,7 +93,7 @@ static bool attach_streams(allocate_state *state)
                 hand->call.stream_create(&state->streams[i], MBR_CUDA_STREAM_NON_BLOCKING),
                 "cuStreamCreate"))
             return false;
-        mbr_native native = {MBR_NATIVE_STREAM_CUDA, 0, (uint64_t)(uintptr_t)state->streams[i]};
+        mbr_native native = mbr_bench_native(state->device, state->streams[i]);
         if (mbr_ep_attach_stream(
                 world->manager, world->ep, native, &state->attached[i], &world->error) != MBR_OK)
             return false;

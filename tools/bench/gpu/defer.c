@@ -284,7 +284,7 @@ static bool open_state(defer_state *state)
         !mbr_hand_did(hand, hand->call.stream_create(&state->other, MBR_CUDA_STREAM_NON_BLOCKING),
             "cuStreamCreate"))
         return false;
-    mbr_native native = {MBR_NATIVE_STREAM_CUDA, 0, (uint64_t)(uintptr_t)state->other};
+    mbr_native native = mbr_bench_native(&state->device, state->other);
     return mbr_ep_attach_stream(
                world->manager, world->ep, native, &state->other_attached, &world->error) == MBR_OK;
 }

@@ -25,16 +25,33 @@ static bool open_world(mbr_bench *bench, uint64_t keep_bytes, mbr_bench_device *
     return mbr_bench_world_open(bench, &options, &device->world);
 }
 
+mbr_native mbr_bench_native(const mbr_bench_device *device, mbr_cuda_stream stream)
+{
+    return (mbr_native){device->stream_kind, 0, (uint64_t)(uintptr_t)stream};
+}
+
+/* The plugin's own streams tell of which kind they are. */
+static bool learn_kind(mbr_bench *bench, mbr_bench_device *device)
+{
+    mbr_bench_world *world = &device->world;
+    mbr_native own = {0};
+    mbr_status status = mbr_ep_create_stream(world->manager, world->ep, &own, &world->error);
+    device->stream_kind = own.kind;
+    if (status == MBR_OK)
+        status = mbr_ep_destroy_stream(world->manager, world->ep, own, &world->error);
+    return status == MBR_OK ||
+        mbr_bench_fail_status(bench, "a stream of the plugin's own", status, &world->error);
+}
+
 static bool attach(mbr_bench *bench, mbr_bench_device *device)
 {
     mbr_hand *hand = &device->hand;
     if (!mbr_hand_did(hand, hand->call.stream_create(&device->stream, MBR_CUDA_STREAM_NON_BLOCKING),
             "cuStreamCreate"))
         return mbr_bench_fail_hand(bench, hand);
-    mbr_native native = {MBR_NATIVE_STREAM_CUDA, 0, (uint64_t)(uintptr_t)device->stream};
     mbr_bench_world *world = &device->world;
-    mbr_status status =
-        mbr_ep_attach_stream(world->manager, world->ep, native, &device->attached, &world->error);
+    mbr_status status = mbr_ep_attach_stream(world->manager, world->ep,
+        mbr_bench_native(device, device->stream), &device->attached, &world->error);
     return status == MBR_OK ||
         mbr_bench_fail_status(bench, "attaching a stream", status, &world->error);
 }
@@ -47,7 +64,7 @@ bool mbr_bench_device_open(mbr_bench *bench, uint64_t keep_bytes, mbr_bench_devi
     bool done = open_world(bench, keep_bytes, device);
     if (!done)
         mbr_hand_close(&device->hand);
-    else if (!attach(bench, device))
+    else if (!learn_kind(bench, device) || !attach(bench, device))
         done = mbr_bench_device_close(bench, device, false);
     if (!done)
         *device = (mbr_bench_device){0};

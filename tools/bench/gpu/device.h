@@ -13,12 +13,16 @@ typedef struct mbr_bench_device {
     mbr_bench_world world;
     mbr_cuda_stream stream;
     mbr_stream_handle attached;
+    uint32_t stream_kind; /* as the plugin has it: another's runtime may hand its calls to CUDA */
 } mbr_bench_device;
 
 /* False: bench->text says why, and nothing is left open. keep_bytes: of the cache. */
 bool mbr_bench_device_open(mbr_bench *bench, uint64_t keep_bytes, mbr_bench_device *device);
 /* Tells a failure of either side first. False: something failed. */
 bool mbr_bench_device_close(mbr_bench *bench, mbr_bench_device *device, bool done);
+
+/* A stream of the driver's as the plugin takes it. */
+mbr_native mbr_bench_native(const mbr_bench_device *device, mbr_cuda_stream stream);
 
 /* A row of a quick run is a 64th of its size. */
 uint64_t mbr_bench_device_bytes(const mbr_bench *bench, uint64_t bytes);
