@@ -358,6 +358,9 @@ struct sim_kernel {
 };
 
 const struct sim_kernel *sim_kernel_find(const char *name);
+/* Two of them, in attend.c. */
+int sim_run_attend(uint32_t device, const uint64_t *arguments);
+int sim_run_write_floats(uint32_t device, const uint64_t *arguments);
 /* Outside of the lock. Touches memory; a fault at a device's address is its answer. */
 int sim_run(uint32_t device, const struct sim_work *work);
 /* Copies with the device's eyes; false on a fault. */

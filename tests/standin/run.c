@@ -285,6 +285,8 @@ static const struct sim_kernel kernels[] = {
     {"write_all", 3, {8, 8, 4}, run_write_all, NULL},
     {"check_all", 4, {8, 8, 4, 8}, run_check_all, NULL},
     {"read_all", 3, {8, 8, 8}, run_read_all, NULL},
+    {"write_floats", 3, {8, 8, 4}, sim_run_write_floats, NULL},
+    {"attend", 2, {8, 8}, sim_run_attend, NULL},
 };
 
 const struct sim_kernel *sim_kernel_find(const char *name)

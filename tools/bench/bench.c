@@ -42,6 +42,7 @@ static const mbr_bench_group *const device_groups[] = {
     &mbr_bench_device_share,
     &mbr_bench_device_release,
     &mbr_bench_device_touch,
+    &mbr_bench_device_attend,
     &mbr_bench_device_peers,
     NULL,
 };

@@ -105,14 +105,31 @@ double mbr_bench_rank(double *samples, uint64_t count, double share)
     return samples[(uint64_t)ceil((double)count * share) - 1];
 }
 
+static double median_of(double *samples, uint64_t count)
+{
+    qsort(samples, count, sizeof *samples, compare);
+    uint64_t middle = count / 2;
+    return count % 2 != 0 ? samples[middle] : (samples[middle - 1] + samples[middle]) / 2;
+}
+
+static double operations_of(const mbr_contestant *one)
+{
+    return (double)(one->count * (one->thread_count > 1 ? one->thread_count : 1));
+}
+
+/* Before the samples are sorted. */
+static void take_rival(mbr_contestant *one, const double *samples, const double *rivals,
+    uint64_t rounds, double *ratios)
+{
+    for (uint64_t i = 0; i < rounds; i++)
+        ratios[i] = (rivals[i] / operations_of(one->rival)) / (samples[i] / operations_of(one));
+    one->rival_ratio = median_of(ratios, rounds);
+}
+
 static void summarize(mbr_contestant *one, double *samples, uint64_t rounds)
 {
-    qsort(samples, rounds, sizeof *samples, compare);
-    uint64_t middle = rounds / 2;
-    uint32_t threads = one->thread_count > 1 ? one->thread_count : 1;
-    double operations = (double)(one->count * threads);
-    double median = rounds % 2 != 0 ? samples[middle] : (samples[middle - 1] + samples[middle]) / 2;
-    one->median_ns = median / operations;
+    double operations = operations_of(one);
+    one->median_ns = median_of(samples, rounds) / operations;
     one->p99_ns = mbr_bench_rank(samples, rounds, 0.99) / operations;
     one->min_ns = samples[0] / operations;
 }
@@ -157,6 +174,11 @@ static bool take_turns(
         }
     }
     for (uint32_t i = 0; i < count; i++)
+        if (contestants[i].rival != NULL)
+            take_rival(&contestants[i], &samples[i * rounds],
+                &samples[(uint64_t)(contestants[i].rival - contestants) * rounds], rounds,
+                &samples[count * rounds]);
+    for (uint32_t i = 0; i < count; i++)
         summarize(&contestants[i], &samples[i * rounds], rounds);
     return true;
 }
@@ -168,7 +190,7 @@ bool mbr_bench_rounds(
     for (uint32_t i = 0; i < count; i++)
         if (contestants[i].thread_count > thread_count)
             thread_count = contestants[i].thread_count;
-    double *samples = calloc(count * rounds, sizeof *samples);
+    double *samples = calloc((count + 1) * rounds, sizeof *samples); /* and ratios */
     if (samples == NULL)
         return mbr_bench_fail(bench, "no memory for the samples of %u contestants", count);
     mbr_crew *crew = NULL;
@@ -238,6 +260,13 @@ void mbr_bench_take_ratio(
 {
     take_sides(row, ours, theirs, scale);
     row->value = row->ratio;
+}
+
+void mbr_bench_take_round_ratio(
+    mbr_bench_row *row, const mbr_contestant *ours, const mbr_contestant *theirs, double scale)
+{
+    take_sides(row, ours, theirs, scale);
+    row->value = row->ratio = ours->rival_ratio;
 }
 
 void mbr_bench_take_scaling(mbr_bench_row *row, const mbr_contestant *one,

@@ -19,11 +19,13 @@ typedef struct mbr_contestant {
     uint32_t thread_count; /* 0 and 1: the caller's; more: so many at once, one number a run */
     bool by_wall;          /* one thread's time is the wall's: it waits for a device */
     double *apart_ns;      /* of one thread's round: `work` adds what is not to be counted */
+    const struct mbr_contestant *rival; /* of the same rounds; NULL: none */
 
     /* What came out. */
     uint64_t count;                   /* operations a round, of each thread */
     double median_ns, p99_ns, min_ns; /* an operation; of several threads: of all together */
     uint64_t disturbed_count; /* rounds of several threads in which one of them lost its core */
+    double rival_ratio; /* median over the rounds: the rival's time over this one's in the same */
 } mbr_contestant;
 
 /* Runs all contestants `rounds` times after a warm-up, each time in another order. One thread's
@@ -57,6 +59,10 @@ void mbr_bench_take_time(
     mbr_bench_row *row, const mbr_contestant *ours, const mbr_contestant *theirs);
 /* Whose value is how many times faster ours is; sides in `scale` ns (1e6: ms). */
 void mbr_bench_take_ratio(
+    mbr_bench_row *row, const mbr_contestant *ours, const mbr_contestant *theirs, double scale);
+/* The same, taken round by round: `theirs` is the rival of `ours`. Slow drift of the machine, which
+ * hits both sides of a round alike, does not show in it. */
+void mbr_bench_take_round_ratio(
     mbr_bench_row *row, const mbr_contestant *ours, const mbr_contestant *theirs, double scale);
 /* Whose value is the throughput of two threads over that of one. */
 void mbr_bench_take_scaling(mbr_bench_row *row, const mbr_contestant *one,

@@ -4,6 +4,7 @@
 #include "tools/bench/gpu/device.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 
 #define THREADS 16
 #define SIZE_COUNT 64      /* a turn of the sequence below */
@@ -69,9 +70,10 @@ static bool driver_pairs(void *context, uint32_t thread, uint64_t count)
         return false;
     for (uint64_t i = 0; i < count; i++) {
         mbr_cuda_address address;
-        if (hand->call.allocate_async(&address, state->bytes[i % SIZE_COUNT], stream) !=
-                MBR_CUDA_SUCCESS ||
-            hand->call.free_async(address, stream) != MBR_CUDA_SUCCESS)
+        if (!mbr_hand_did(hand,
+                hand->call.allocate_async(&address, state->bytes[i % SIZE_COUNT], stream),
+                "cuMemAllocAsync") ||
+            !mbr_hand_did(hand, hand->call.free_async(address, stream), "cuMemFreeAsync"))
             return false;
     }
     return true;
@@ -147,8 +149,18 @@ static bool measure(mbr_bench *bench, allocate_state *now, allocate_state *later
     };
     if (!mbr_bench_rounds(bench, sides, 3, bench->options->rounds))
         return false;
-    for (uint32_t i = 0; i < 2; i++)
+    mbr_bench_device *device = now->device;
+    for (uint32_t i = 0; i < 2; i++) {
         mbr_bench_take_ratio(&rows[i], &sides[i], &sides[2], 1);
+        snprintf(rows[i].note, sizeof rows[i].note,
+            "calls of %d pairs on one thread; %llu of %llu rounds disturbed; no reaper beside them",
+            SIZE_COUNT, (unsigned long long)sides[i].disturbed_count,
+            (unsigned long long)bench->options->rounds);
+        if (!mbr_bench_device_count(device, &sides[i], MBR_COUNT_OURS, SIZE_COUNT, &rows[i].ours) ||
+            !mbr_bench_device_count(
+                device, &sides[2], MBR_COUNT_BY_HAND, SIZE_COUNT, &rows[i].theirs))
+            return false;
+    }
     return true;
 }
 

@@ -1,8 +1,12 @@
 /* Responsible for opening and closing both sides of a row on a GPU. Measures nothing. */
 #include "tools/bench/gpu/device.h"
 
+#include <errno.h>
+#include <time.h>
+
 #define QUICK_DIVISOR 64
 #define QUICK_MIN_BYTES (UINT64_C(2) << 20) /* a granule */
+#define REST_NS 700000000L
 #define LIMIT_SHARE 4 /* of the device's free bytes, three quarters are the budget */
 
 uint64_t mbr_bench_device_bytes(const mbr_bench *bench, uint64_t bytes)
@@ -69,6 +73,40 @@ bool mbr_bench_device_open(mbr_bench *bench, uint64_t keep_bytes, mbr_bench_devi
     if (!done)
         *device = (mbr_bench_device){0};
     return done;
+}
+
+bool mbr_bench_device_rest(void)
+{
+    struct timespec rest = {0, REST_NS};
+    while (nanosleep(&rest, &rest) != 0)
+        if (errno != EINTR)
+            return false;
+    return true;
+}
+
+static uint64_t calls_of(mbr_bench_device *device, mbr_counted whose)
+{
+    return whose == MBR_COUNT_OURS ? mbr_bench_world_calls(&device->world) : mbr_hand_calls();
+}
+
+bool mbr_bench_device_count(mbr_bench_device *device, const mbr_contestant *one, mbr_counted whose,
+    uint64_t count, mbr_bench_side *side)
+{
+    uint64_t before_bytes, after_bytes;
+    if (!mbr_hand_free_bytes(&device->hand, &before_bytes) ||
+        (one->before != NULL && !one->before(one->context)))
+        return false;
+    uint64_t begin = calls_of(device, whose);
+    if (!one->work(one->context, 0, count != 0 ? count : one->count))
+        return false;
+    side->calls = calls_of(device, whose) - begin;
+    if (!mbr_hand_free_bytes(&device->hand, &after_bytes))
+        return false;
+    if (whose == MBR_COUNT_OURS)
+        side->owned_bytes = mbr_bench_world_owned(&device->world);
+    else
+        side->owned_bytes = before_bytes > after_bytes ? before_bytes - after_bytes : 0;
+    return one->after == NULL || one->after(one->context);
 }
 
 bool mbr_bench_device_close(mbr_bench *bench, mbr_bench_device *device, bool done)

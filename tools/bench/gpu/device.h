@@ -24,6 +24,19 @@ bool mbr_bench_device_close(mbr_bench *bench, mbr_bench_device *device, bool don
 /* A stream of the driver's as the plugin takes it. */
 mbr_native mbr_bench_native(const mbr_bench_device *device, mbr_cuda_stream stream);
 
+/* One more round of a contestant of one thread, with what stands around it, counted: slots of the
+ * plugin and the bytes it owns after the work; or, by hand, calls of the driver, and the bytes that
+ * the device has less after the work than before. count: operations; 0: as in the rounds. */
+typedef enum mbr_counted {
+    MBR_COUNT_OURS = 0,
+    MBR_COUNT_BY_HAND,
+} mbr_counted;
+bool mbr_bench_device_count(mbr_bench_device *device, const mbr_contestant *one, mbr_counted whose,
+    uint64_t count, mbr_bench_side *side);
+
+/* What the driver clears behind a bulk release is done afterwards. */
+bool mbr_bench_device_rest(void);
+
 /* A row of a quick run is a 64th of its size. */
 uint64_t mbr_bench_device_bytes(const mbr_bench *bench, uint64_t bytes);
 

@@ -3,18 +3,40 @@
 #include "tools/bench/gpu/hand.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
+
+static _Thread_local uint64_t call_count;
+static pthread_mutex_t telling = PTHREAD_MUTEX_INITIALIZER; /* of the first failure */
 
 bool mbr_hand_did(mbr_hand *hand, mbr_cuda_result result, const char *what)
 {
+    call_count++;
     if (result == MBR_CUDA_SUCCESS)
         return true;
     const char *name = NULL;
     if (hand->call.error_name(result, &name) != MBR_CUDA_SUCCESS)
         name = "an unknown code";
+    pthread_mutex_lock(&telling);
     if (hand->text[0] == '\0')
         snprintf(hand->text, sizeof hand->text, "%s: %s (%u)", what, name, result);
+    pthread_mutex_unlock(&telling);
     return false;
+}
+
+uint64_t mbr_hand_calls(void)
+{
+    return call_count;
+}
+
+bool mbr_hand_free_bytes(mbr_hand *hand, uint64_t *bytes)
+{
+    size_t free_bytes = 0, total_bytes = 0;
+    bool done =
+        mbr_hand_did(hand, hand->call.memory_info(&free_bytes, &total_bytes), "cuMemGetInfo");
+    call_count--;
+    *bytes = free_bytes;
+    return done;
 }
 
 bool mbr_bench_fail_hand(mbr_bench *bench, const mbr_hand *hand)

@@ -29,8 +29,12 @@ typedef struct mbr_hand {
 /* False: bench->text says why, and nothing is left open. */
 bool mbr_hand_open(mbr_bench *bench, mbr_hand *hand);
 void mbr_hand_close(mbr_hand *hand);
-/* Whether the call succeeded; keeps the first failure in hand->text. */
+/* Whether the call succeeded; keeps the first failure in hand->text, and counts the call. */
 bool mbr_hand_did(mbr_hand *hand, mbr_cuda_result result, const char *what);
+/* Calls of this thread that were counted so far. */
+uint64_t mbr_hand_calls(void);
+/* Of the device, free now, as the driver says; not counted. */
+bool mbr_hand_free_bytes(mbr_hand *hand, uint64_t *bytes);
 /* Tells that failure, if there is one. Returns false. */
 bool mbr_bench_fail_hand(mbr_bench *bench, const mbr_hand *hand);
 

@@ -30,7 +30,8 @@ static bool open_functions(mbr_hand *hand, mbr_kernels *kernels)
         mbr_cuda_function *function;
     } wanted[] = {{"spin", &kernels->spin}, {"store", &kernels->store},
         {"read_all", &kernels->read_all}, {"write_all", &kernels->write_all},
-        {"check_all", &kernels->check_all}};
+        {"check_all", &kernels->check_all}, {"write_floats", &kernels->write_floats},
+        {"attend", &kernels->attend}};
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++)
         if (!mbr_hand_did(hand,
                 hand->call.module_function(wanted[i].function, kernels->module, wanted[i].name),
@@ -118,4 +119,22 @@ bool mbr_kernels_check(mbr_hand *hand, mbr_kernels *kernels, mbr_cuda_address ad
     uint64_t pieces = bytes / PIECE_BYTES, result = address_of(kernels->seen);
     return launch(hand, kernels->check_all, GRID_COUNT, BLOCK_THREADS, stream,
         (void *[]){&address, &pieces, &seed, &result});
+}
+
+/* ---- Attention */
+bool mbr_kernels_write_floats(mbr_hand *hand, mbr_kernels *kernels, mbr_cuda_address address,
+    uint64_t bytes, uint32_t seed, mbr_cuda_stream stream)
+{
+    uint64_t words = bytes / sizeof(float);
+    return launch(hand, kernels->write_floats, GRID_COUNT, BLOCK_THREADS, stream,
+        (void *[]){&address, &words, &seed});
+}
+
+bool mbr_kernels_attend(mbr_hand *hand, mbr_kernels *kernels, const struct mbr_attend_job *job,
+    mbr_cuda_address job_address, uint64_t offset_bytes, mbr_cuda_stream stream)
+{
+    return mbr_hand_did(hand,
+        hand->call.launch(kernels->attend, (unsigned)job->heads, (unsigned)job->sequences, 1,
+            BLOCK_THREADS, 1, 1, 0, stream, (void *[]){&job_address, &offset_bytes}, NULL),
+        "cuLaunchKernel");
 }

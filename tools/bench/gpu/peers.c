@@ -10,6 +10,7 @@ typedef struct peers_state {
     uint64_t extent_bytes;
     uint64_t reservation_id, first_extent_id;
     uint64_t *last_id; /* ids rise over both sides */
+    uint64_t protect_count;
     mbr_error error;
 } peers_state;
 
@@ -71,6 +72,7 @@ static bool protect(peers_state *state, const mbr_access *list, uint32_t count)
     mbr_protect_request request = {MBR_SIZED(mbr_protect_request), .access_count = count,
         .reservation_id = state->reservation_id, .bytes = EXTENT_COUNT * state->extent_bytes,
         .access = list};
+    state->protect_count++;
     return state->mechanism->virtual_.protect(
                state->mechanism->instance, &request, &outcome, &state->error) == MBR_OK;
 }
@@ -89,6 +91,16 @@ static bool protect_one_by_one(void *context, uint32_t thread, uint64_t count)
     (void)thread;
     (void)count;
     return protect(context, &both[0], 1) && protect(context, &both[1], 1);
+}
+
+static bool count_slots(const mbr_contestant *one, mbr_bench_side *side)
+{
+    peers_state *state = one->context;
+    uint64_t begin = state->protect_count;
+    bool done = one->before(state) && one->work(state, 0, 1);
+    side->calls = state->protect_count - begin;
+    side->owned_bytes = EXTENT_COUNT * state->extent_bytes;
+    return one->after(state) && done;
 }
 
 static bool has_two(mbr_bench *bench)
@@ -143,9 +155,11 @@ static bool run(mbr_bench *bench, mbr_bench_row *rows)
             .by_wall = true},
     };
     bool done = mbr_bench_rounds(bench, sides, 2, bench->options->rounds);
-    if (done)
+    if (done) {
         mbr_bench_take_ratio(&rows[0], &sides[0], &sides[1], 1e3);
-    else
+        done = count_slots(&sides[0], &rows[0].ours) && count_slots(&sides[1], &rows[0].theirs);
+    }
+    if (!done)
         mbr_bench_fail_status(bench, "access for two GPUs", state.error.status, &state.error);
     status = mbr_mechanism_close(&mechanism, &error);
     if (status != MBR_OK) /* what a failed round left: the code stays */

@@ -95,9 +95,12 @@ static bool measure(mbr_bench *bench, release_state *states, mbr_bench_row *rows
             &states[2].device->hand, 2 * RUN_COUNT * states[2].run_bytes, &states[2].address) ||
         !mbr_bench_rounds(bench, sides, 3, bench->options->rounds))
         return false;
+    mbr_bench_device *device = states[0].device;
     for (uint32_t i = 0; i < 2; i++) {
         mbr_bench_take_ratio(&rows[i], &sides[i], &sides[2], 1e3);
-        rows[i].theirs.calls = 2 * RUN_COUNT * (states[2].run_bytes / states[2].extent_bytes);
+        if (!mbr_bench_device_count(device, &sides[i], MBR_COUNT_OURS, 0, &rows[i].ours) ||
+            !mbr_bench_device_count(device, &sides[2], MBR_COUNT_BY_HAND, 0, &rows[i].theirs))
+            return false;
     }
     return true;
 }
