@@ -25,7 +25,7 @@ static void print_side(const char *name, const mbr_bench_side *side, const char 
     printf("        %-42s median %s %s, p99 %s", name, format_number(median, side->median), unit,
         format_number(p99, side->p99));
     if (side->calls != MBR_BENCH_UNKNOWN)
-        printf(", %llu plugin calls", (unsigned long long)side->calls);
+        printf(", %llu calls", (unsigned long long)side->calls);
     if (side->owned_bytes != MBR_BENCH_UNKNOWN)
         printf(", owned %.0f MiB", (double)side->owned_bytes / 1048576);
     printf("\n");

@@ -45,7 +45,8 @@ double mbr_bench_rank(double *samples, uint64_t count, double share);
 /* A turn of a side that times each of its operations by itself. False: the run fails. */
 typedef bool (*mbr_bench_turn)(void *context, double *median_ns, double *p99_ns);
 /* Ours and theirs in turn, after one turn each that does not count. Of each the medians over the
- * rounds of its medians and of its p99; value and ratio are the caller's. */
+ * rounds of its medians and of its p99; of turns of one sample, which say it twice, the p99 over
+ * the rounds. Value and ratio are the caller's. */
 bool mbr_bench_turns(
     mbr_bench *bench, const mbr_bench_turn sides[2], void *context, mbr_bench_row *row);
 

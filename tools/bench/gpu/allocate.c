@@ -12,9 +12,10 @@
 #define CLASS_COUNT 18
 #define QUICK_CLASS_COUNT 10 /* up to 256 KiB, on any device */
 /* Operations of each of several threads a round: many beside the time in which they all begin. The
- * driver's take so long that few of them are. */
+ * driver's, and those that meet at a queue, take so long that few of them are. */
 #define CROWD_COUNT 16384
-#define DRIVER_CROWD_COUNT 2048
+#define QUEUE_CROWD_COUNT 1024
+#define DRIVER_CROWD_COUNT 512
 
 typedef struct allocate_state {
     mbr_bench_device *device;
@@ -125,19 +126,18 @@ static bool measure(mbr_bench *bench, allocate_state *now, allocate_state *later
     mbr_bench_row *rows)
 {
     bool is_crowd = threads > 1 && !bench->options->quick;
-    uint64_t fixed_count = is_crowd ? CROWD_COUNT : 0;
     mbr_contestant sides[] = {
         {.context = now,
             .work = pairs,
             .thread_count = threads,
             .step_count = SIZE_COUNT,
-            .fixed_count = fixed_count,
+            .fixed_count = is_crowd ? CROWD_COUNT : 0,
             .by_wall = true},
         {.context = later,
             .work = pairs,
             .thread_count = threads,
             .step_count = SIZE_COUNT,
-            .fixed_count = fixed_count,
+            .fixed_count = is_crowd ? QUEUE_CROWD_COUNT : 0,
             .by_wall = true},
         {.context = now,
             .work = driver_pairs,
@@ -164,7 +164,7 @@ static bool measure(mbr_bench *bench, allocate_state *now, allocate_state *later
     return true;
 }
 
-static bool run(mbr_bench *bench, mbr_bench_row *rows)
+static bool run(mbr_bench *bench, mbr_bench_row *rows, uint32_t threads)
 {
     mbr_bench_device device;
     if (!mbr_bench_device_open(bench, UINT64_MAX, &device))
@@ -175,22 +175,34 @@ static bool run(mbr_bench *bench, mbr_bench_row *rows)
     bool done = mbr_hand_keep_pool(&device.hand) && attach_streams(&now);
     allocate_state later = now;
     later.behind_stream = true;
-    done = done && measure(bench, &now, &later, 1, &rows[0]) &&
-        measure(bench, &now, &later, THREADS, &rows[2]);
+    done = done && measure(bench, &now, &later, threads, rows);
     done = mbr_hand_did(&device.hand, device.hand.call.context_synchronize(), "cuCtxSynchronize") &&
         detach_streams(&now) && mbr_hand_empty_pool(&device.hand) && done;
     return mbr_bench_device_close(bench, &device, done);
 }
 
-static const mbr_bench_plan plans[] = {
+static bool run_alone(mbr_bench *bench, mbr_bench_row *rows)
+{
+    return run(bench, rows, 1);
+}
+
+static bool run_crowd(mbr_bench *bench, mbr_bench_row *rows)
+{
+    return run(bench, rows, THREADS);
+}
+
+static const mbr_bench_plan alone_plans[] = {
     {"P8a", "allocate + free, 512 B to 64 MiB mixed, freed at once, 1 thread", "x", "ns",
         "cuMemAllocAsync + cuMemFreeAsync, warm pool", true, 10, 4},
     {"P8b", "the same, freed behind the stream", "x", "ns",
         "cuMemAllocAsync + cuMemFreeAsync, warm pool", true, 10, 4},
+};
+static const mbr_bench_plan crowd_plans[] = {
     {"P9a", "allocate + free, 512 B to 64 MiB mixed, freed at once, 16 threads", "x", "ns",
         "cuMemAllocAsync + cuMemFreeAsync, warm pool", true, 15, 5},
     {"P9b", "the same, freed behind each thread's stream", "x", "ns",
         "cuMemAllocAsync + cuMemFreeAsync, warm pool", true, 15, 5},
 };
 
-const mbr_bench_group mbr_bench_device_allocate = {plans, 4, run};
+const mbr_bench_group mbr_bench_device_allocate = {alone_plans, 2, run_alone};
+const mbr_bench_group mbr_bench_device_crowd = {crowd_plans, 2, run_crowd};

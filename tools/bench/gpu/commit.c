@@ -27,6 +27,7 @@ typedef struct commit_state {
 static bool reserve(void *context)
 {
     commit_state *state = context;
+    mbr_bench_device_settle();
     return mbr_bench_reserve(
         &state->device->world, state->bytes, state->extent_bytes, &state->range);
 }
@@ -54,8 +55,10 @@ static bool release_and_trim(void *context)
 static bool reserve_pooled(void *context)
 {
     commit_state *state = context;
-    return reserve(state) && commit(state, 0, 1) &&
+    bool done = reserve(state) && commit(state, 0, 1) &&
         mbr_bench_decommit(&state->device->world, state->range, 0, state->bytes);
+    mbr_bench_device_settle();
+    return done;
 }
 
 /* Releasing parks, and the next range of this size gets the addresses. */
@@ -80,6 +83,33 @@ static bool decommit_by_hand(void *context)
     commit_state *state = context;
     return mbr_hand_decommit(&state->device->hand, state->address, state->bytes,
         state->extent_bytes, state->way, state->handles);
+}
+
+/* What a pool of handles by hand would have left: they are there, and mapped nowhere. */
+static bool leave_handles(void *context)
+{
+    commit_state *state = context;
+    bool done = commit_by_hand(state, 0, 1) &&
+        mbr_hand_did(&state->device->hand,
+            state->device->hand.call.unmap(state->address, state->bytes), "cuMemUnmap");
+    mbr_bench_device_settle();
+    return done;
+}
+
+static bool map_handles(void *context, uint32_t thread, uint64_t count)
+{
+    (void)thread;
+    (void)count;
+    commit_state *state = context;
+    return mbr_hand_map(
+        &state->device->hand, state->address, state->bytes, state->extent_bytes, state->handles);
+}
+
+static bool settle(void *context)
+{
+    (void)context;
+    mbr_bench_device_settle();
+    return true;
 }
 
 /* One state a contestant: they differ in the extent. */
@@ -156,9 +186,18 @@ static mbr_contestant by_hand(commit_state *state)
 {
     return (mbr_contestant){.context = state,
         .work = commit_by_hand,
+        .before = settle,
         .after = decommit_by_hand,
         .fixed_count = 1,
         .by_wall = true};
+}
+
+static mbr_contestant pooled_by_hand(commit_state *state)
+{
+    mbr_contestant one = by_hand(state);
+    one.before = leave_handles;
+    one.work = map_handles;
+    return one;
 }
 
 static bool take(mbr_bench_row *row, const mbr_contestant *mine, const mbr_contestant *theirs)
@@ -166,8 +205,10 @@ static bool take(mbr_bench_row *row, const mbr_contestant *mine, const mbr_conte
     commit_state *state = mine->context;
     mbr_bench_take_ratio(row, mine, theirs, 1e3);
     uint64_t handles = state->bytes / state->extent_bytes;
-    snprintf(row->note, sizeof row->note, "%llu handles, %.1f us each; theirs best round %.1f us",
-        (unsigned long long)handles, row->ours.median / (double)handles, theirs->min_ns / 1e3);
+    snprintf(row->note, sizeof row->note,
+        "%llu handles, %.1f us each; best rounds: %.1f us, theirs %.1f us",
+        (unsigned long long)handles, row->ours.median / (double)handles, mine->min_ns / 1e3,
+        theirs->min_ns / 1e3);
     return mbr_bench_device_count(state->device, mine, MBR_COUNT_OURS, 0, &row->ours) &&
         mbr_bench_device_count(state->device, theirs, MBR_COUNT_BY_HAND, 0, &row->theirs);
 }
@@ -199,9 +240,15 @@ static bool measure_warm(mbr_bench *bench, commit_field *field, mbr_bench_row *r
         ours(&field->ours_small, reserve_parked, release_and_trim),
         by_hand(&field->loop),
         by_hand(&field->hand_small),
+        pooled_by_hand(&field->hand_small),
+        pooled_by_hand(&field->hand_large),
     };
-    if (!mbr_bench_rounds(bench, sides, 5, bench->options->rounds))
+    if (!mbr_bench_rounds(bench, sides, 7, bench->options->rounds))
         return false;
+    for (uint32_t i = 0; i < 2; i++)
+        rows[i].others[rows[i].other_count++] =
+            (mbr_bench_other){"the same handles by hand, kept unmapped",
+                sides[5 + i].median_ns / 1e3, sides[5 + i].p99_ns / 1e3};
     if (!take(&rows[0], &sides[0], &sides[3]) || !take(&rows[1], &sides[1], &sides[3]) ||
         !take(&rows[2], &sides[2], &sides[4]))
         return false;

@@ -13,6 +13,9 @@
 #define FREES_AN_EPOCH 64
 #define BLOCK_BYTES (UINT64_C(64) << 10)
 #define PATIENCE_NS 1e9
+/* Small, so that P11 is about one block and not about the many extents of a large one: giving 66
+ * GiB again, a thousand extents, takes milliseconds. */
+#define LIMIT_BYTES (UINT64_C(160) << 20)
 
 typedef struct defer_state {
     mbr_bench_device device;
@@ -24,6 +27,7 @@ typedef struct defer_state {
     mbr_cuda_address addresses[FREES_A_ROUND];
     double samples_ns[FREES_A_ROUND];
     uint64_t slots, driver_calls; /* of the last turn's frees */
+    uint64_t bytes;               /* of the block that is asked for again */
     bool was_early, was_blind;    /* some turn: had before the end; the end was not seen */
 } defer_state;
 
@@ -231,11 +235,10 @@ static bool reuse_once(void *context, double *median_ns, double *p99_ns)
     mbr_bench_world *world = &state->device.world;
     mbr_hand *hand = &state->device.hand;
     mbr_allocation_handle block;
-    uint64_t bytes;
     watch watched;
     double done_ns = 0;
     *state->kernels.seen = 0;
-    if (!fill_budget(state, &block, &bytes) ||
+    if (!fill_budget(state, &block, &state->bytes) ||
         !mbr_kernels_hold(hand, &state->kernels, state->device.stream) ||
         !mbr_kernels_tell(hand, &state->kernels, state->device.stream, 1) ||
         !watch_begin(state, &watched))
@@ -243,7 +246,7 @@ static bool reuse_once(void *context, double *median_ns, double *p99_ns)
     mbr_free_request request = {MBR_SIZED(mbr_free_request), .allocation = block};
     bool done = mbr_free(world->manager, &request, &world->error) == MBR_OK;
     mbr_kernels_let_go(&state->kernels);
-    done = done && spin_for(state, bytes, &done_ns);
+    done = done && spin_for(state, state->bytes, &done_ns);
     *median_ns = *p99_ns = watch_end(&watched, state, done_ns);
     return done;
 }
@@ -294,7 +297,8 @@ static bool measure_reuse(
     row->theirs.p99 /= 1e3;
     row->value = row->ours.median;
     row->ratio = row->ours.median > 0 ? row->theirs.median / row->ours.median : 0;
-    snprintf(row->note, sizeof row->note, "%s; p99 over the rounds' single samples",
+    snprintf(row->note, sizeof row->note, "a block of %llu MiB; %s",
+        (unsigned long long)(state->bytes / MBR_BENCH_MIB),
         state->was_early ? "some had before the kernel's end, behind a device's wait"
                          : "the end is what another thread sees in pinned memory");
     return true;
@@ -333,7 +337,7 @@ static bool run(mbr_bench *bench, mbr_bench_row *rows)
     defer_state *state = calloc(1, sizeof *state);
     if (state == NULL)
         return mbr_bench_fail(bench, "no memory for the samples");
-    bool done = mbr_bench_device_open(bench, UINT64_MAX, &state->device);
+    bool done = mbr_bench_device_open_within(bench, UINT64_MAX, LIMIT_BYTES, &state->device);
     if (done) {
         done = open_state(state) && measure_free(bench, state, &rows[0]) &&
             measure_reuse(bench, state, (mbr_stream_handle){0}, &rows[1]) &&

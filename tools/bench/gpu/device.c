@@ -7,6 +7,7 @@
 #define QUICK_DIVISOR 64
 #define QUICK_MIN_BYTES (UINT64_C(2) << 20) /* a granule */
 #define REST_NS 700000000L
+#define SETTLE_NS 3e6
 #define LIMIT_SHARE 4 /* of the device's free bytes, three quarters are the budget */
 
 uint64_t mbr_bench_device_bytes(const mbr_bench *bench, uint64_t bytes)
@@ -16,13 +17,16 @@ uint64_t mbr_bench_device_bytes(const mbr_bench *bench, uint64_t bytes)
     return bytes / QUICK_DIVISOR > QUICK_MIN_BYTES ? bytes / QUICK_DIVISOR : QUICK_MIN_BYTES;
 }
 
-static bool open_world(mbr_bench *bench, uint64_t keep_bytes, mbr_bench_device *device)
+static bool open_world(
+    mbr_bench *bench, uint64_t keep_bytes, uint64_t limit_bytes, mbr_bench_device *device)
 {
     size_t free_bytes, total_bytes;
     mbr_hand *hand = &device->hand;
     if (!mbr_hand_did(hand, hand->call.memory_info(&free_bytes, &total_bytes), "cuMemGetInfo"))
         return mbr_bench_fail_hand(bench, hand);
-    mbr_bench_world_options options = {.limit_bytes = free_bytes - free_bytes / LIMIT_SHARE,
+    uint64_t most_bytes = free_bytes - free_bytes / LIMIT_SHARE;
+    mbr_bench_world_options options = {
+        .limit_bytes = limit_bytes < most_bytes ? limit_bytes : most_bytes,
         .keep_bytes = keep_bytes,
         .populate = true,
         .on_device = true};
@@ -62,10 +66,16 @@ static bool attach(mbr_bench *bench, mbr_bench_device *device)
 
 bool mbr_bench_device_open(mbr_bench *bench, uint64_t keep_bytes, mbr_bench_device *device)
 {
+    return mbr_bench_device_open_within(bench, keep_bytes, UINT64_MAX, device);
+}
+
+bool mbr_bench_device_open_within(
+    mbr_bench *bench, uint64_t keep_bytes, uint64_t limit_bytes, mbr_bench_device *device)
+{
     *device = (mbr_bench_device){0};
     if (!mbr_hand_open(bench, &device->hand))
         return false;
-    bool done = open_world(bench, keep_bytes, device);
+    bool done = open_world(bench, keep_bytes, limit_bytes, device);
     if (!done)
         mbr_hand_close(&device->hand);
     else if (!learn_kind(bench, device) || !attach(bench, device))
@@ -82,6 +92,13 @@ bool mbr_bench_device_rest(void)
         if (errno != EINTR)
             return false;
     return true;
+}
+
+void mbr_bench_device_settle(void)
+{
+    double begin = mbr_bench_wall_ns();
+    while (mbr_bench_wall_ns() - begin < SETTLE_NS)
+        continue;
 }
 
 static uint64_t calls_of(mbr_bench_device *device, mbr_counted whose)

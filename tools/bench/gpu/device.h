@@ -16,8 +16,11 @@ typedef struct mbr_bench_device {
     uint32_t stream_kind; /* as the plugin has it: another's runtime may hand its calls to CUDA */
 } mbr_bench_device;
 
-/* False: bench->text says why, and nothing is left open. keep_bytes: of the cache. */
+/* False: bench->text says why, and nothing is left open. keep_bytes: of the cache. The budget is
+ * three quarters of what is free, or limit_bytes. */
 bool mbr_bench_device_open(mbr_bench *bench, uint64_t keep_bytes, mbr_bench_device *device);
+bool mbr_bench_device_open_within(
+    mbr_bench *bench, uint64_t keep_bytes, uint64_t limit_bytes, mbr_bench_device *device);
 /* Tells a failure of either side first. False: something failed. */
 bool mbr_bench_device_close(mbr_bench *bench, mbr_bench_device *device, bool done);
 
@@ -36,6 +39,9 @@ bool mbr_bench_device_count(mbr_bench_device *device, const mbr_contestant *one,
 
 /* What the driver clears behind a bulk release is done afterwards. */
 bool mbr_bench_device_rest(void);
+/* The same of about a GiB, before each turn of cheap work: whoever came before, nobody's release is
+ * in the way of who comes next. The processor stays awake. */
+void mbr_bench_device_settle(void);
 
 /* A row of a quick run is a 64th of its size. */
 uint64_t mbr_bench_device_bytes(const mbr_bench *bench, uint64_t bytes);

@@ -35,7 +35,9 @@ static bool take_step_back(grow_state *state)
 static bool leave_step_pooled(void *context)
 {
     grow_state *state = context;
-    return grow_step(state, 0, 1) && take_step_back(state);
+    bool done = grow_step(state, 0, 1) && take_step_back(state);
+    mbr_bench_device_settle();
+    return done;
 }
 
 static bool after_pooled(void *context)

@@ -151,6 +151,17 @@ bool mbr_hand_commit(mbr_hand *hand, mbr_cuda_address address, uint64_t bytes,
     return way == MBR_HAND_EACH || give_access(hand, address, bytes);
 }
 
+bool mbr_hand_map(mbr_hand *hand, mbr_cuda_address address, uint64_t bytes, uint64_t extent_bytes,
+    const mbr_cuda_handle *handles)
+{
+    for (uint64_t i = 0; i < bytes / extent_bytes; i++)
+        if (!mbr_hand_did(hand,
+                hand->call.map(address + i * extent_bytes, extent_bytes, 0, handles[i], 0),
+                "cuMemMap"))
+            return false;
+    return give_access(hand, address, bytes);
+}
+
 bool mbr_hand_decommit(mbr_hand *hand, mbr_cuda_address address, uint64_t bytes,
     uint64_t extent_bytes, mbr_hand_way way, const mbr_cuda_handle *handles)
 {

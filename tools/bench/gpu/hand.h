@@ -49,6 +49,9 @@ bool mbr_hand_unreserve(mbr_hand *hand, mbr_cuda_address address, uint64_t bytes
 /* handles: one an extent. */
 bool mbr_hand_commit(mbr_hand *hand, mbr_cuda_address address, uint64_t bytes,
     uint64_t extent_bytes, mbr_hand_way way, mbr_cuda_handle *handles);
+/* The same of handles that are there: at once. */
+bool mbr_hand_map(mbr_hand *hand, mbr_cuda_address address, uint64_t bytes, uint64_t extent_bytes,
+    const mbr_cuda_handle *handles);
 bool mbr_hand_decommit(mbr_hand *hand, mbr_cuda_address address, uint64_t bytes,
     uint64_t extent_bytes, mbr_hand_way way, const mbr_cuda_handle *handles);
 
