@@ -17,7 +17,7 @@
 #define SEQUENCE_LIMIT 64
 #define TOKENS 1024
 #define QUICK_SEQUENCES 2
-#define QUICK_TOKENS 72
+#define QUICK_TOKENS 40
 #define LIMIT_DIFFERENCE 1e-4 /* of numbers below 1 */
 #define QUERY_SCALE 0.6F      /* log2(e) / sqrt(128), times 5: a few tokens outweigh the others */
 #define ROW_FLOATS (HEADS * MBR_ATTEND_DIM)
@@ -334,10 +334,13 @@ static bool measure_one(mbr_bench *bench, attend_state *state,
     mbr_contestant sides[] = {
         {.context = &state->ours,
             .work = work,
-            .fixed_count = 4,
+            .fixed_count = bench->options->quick ? 1 : 4,
             .by_wall = true,
             .rival = &sides[1]},
-        {.context = &state->theirs, .work = work, .fixed_count = 4, .by_wall = true},
+        {.context = &state->theirs,
+            .work = work,
+            .fixed_count = bench->options->quick ? 1 : 4,
+            .by_wall = true},
     };
     if (!mbr_bench_rounds(bench, sides, 2, bench->options->rounds) ||
         !mbr_bench_device_count(state->device, &sides[0], MBR_COUNT_BY_HAND, 0, &row->ours) ||

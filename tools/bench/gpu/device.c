@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <time.h>
 
-#define QUICK_DIVISOR 64
+#define QUICK_DIVISOR 256
 #define QUICK_MIN_BYTES (UINT64_C(2) << 20) /* a granule */
 #define REST_NS 700000000L
 #define SETTLE_NS 3e6

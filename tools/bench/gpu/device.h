@@ -43,7 +43,7 @@ bool mbr_bench_device_rest(void);
  * in the way of who comes next. The processor stays awake. */
 void mbr_bench_device_settle(void);
 
-/* A row of a quick run is a 64th of its size. */
+/* A row of a quick run is a 256th of its size. */
 uint64_t mbr_bench_device_bytes(const mbr_bench *bench, uint64_t bytes);
 
 #endif

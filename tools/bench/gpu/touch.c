@@ -92,10 +92,13 @@ static bool measure(mbr_bench *bench, touch_state *ours, touch_state *theirs, mb
         mbr_contestant sides[] = {
             {.context = ours,
                 .work = works[i],
-                .fixed_count = 4,
+                .fixed_count = bench->options->quick ? 1 : 4,
                 .by_wall = true,
                 .rival = &sides[1]},
-            {.context = theirs, .work = works[i], .fixed_count = 4, .by_wall = true},
+            {.context = theirs,
+                .work = works[i],
+                .fixed_count = bench->options->quick ? 1 : 4,
+                .by_wall = true},
         };
         if (!mbr_bench_rounds(bench, sides, 2, bench->options->rounds) ||
             !mbr_bench_device_count(ours->device, &sides[0], MBR_COUNT_BY_HAND, 0, &rows[i].ours) ||
