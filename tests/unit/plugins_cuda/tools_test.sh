@@ -26,6 +26,6 @@ tools/membrane inspect cuda >inspect.txt
 grep -q 'mechanism device0: .*its own memory' inspect.txt || fail "inspect: $(cat inspect.txt)"
 grep -q 'capabilities *allocator, virtual, shared, order, transfer' inspect.txt || fail "inspect: $(cat inspect.txt)"
 replay >replay.txt
-grep -q 'granules written, .* read back, all as written' replay.txt || fail "replay: $(cat replay.txt)"
+grep -q 'marks written, .* read back, all as written' replay.txt || fail "replay: $(cat replay.txt)"
 grep -q 'at the end 0 bytes charged, 0 mapped, 0 owned, 0 reservations; audit clean' replay.txt ||
     fail "replay: $(cat replay.txt)"

@@ -1,8 +1,7 @@
 """`membrane replay` as a user runs it, over the real host plugin.
 
-With no argument: small traces of every format, the report, bad input. With `long`: the first 2,000 requests of
-the public conversation trace, if MEMBRANE_TRACES names its folder. With `small`: 200 of them under 256 MiB.
-With `tenants`: several under one budget; with `azure`: two public traces."""
+With no argument: small traces of every format, the report. With `bad`: bad input. With `limits`: little memory. With
+`tenants`: several under one budget."""
 
 import json
 import os
@@ -13,28 +12,7 @@ import sys
 import tempfile
 import unittest
 
-PROGRAM = os.path.abspath("tools/membrane")
-PLUGIN = os.path.abspath("plugins/host/libmembrane-host.so")
-EAGER = os.path.abspath("tests/support/libmembrane-eager.so")
-SAMPLE = os.path.abspath("tools/cli/trace/sample.jsonl")
-# Four KiB a token: the shape of a model, small enough for many requests in little memory.
-SMALL = "layers=8,heads=2,dim=64,bytes=2,planes=2"
-
-
-def run(*arguments, environment=None):
-    whole = dict(os.environ)
-    whole.pop("MEMBRANE_PLUGIN_PATH", None)
-    whole.update(environment or {})
-    return subprocess.run([PROGRAM, "replay", *arguments], capture_output=True, text=True,
-                          stdin=subprocess.DEVNULL, env=whole, timeout=600)
-
-
-def replay(test, *arguments):
-    """Runs with --trust (a runfiles tree is not ours to judge) and returns the JSON."""
-    answer = run(*arguments, "--plugin", PLUGIN, "--trust", "--format", "json")
-    test.assertEqual(answer.returncode, 0, answer.stderr)
-    test.assertEqual(answer.stderr, "")  # no progress in a pipe
-    return json.loads(answer.stdout)
+from replay_run import EAGER, PLUGIN, PROGRAM, SAMPLE, SMALL, replay, run, write
 
 
 def wait_until_caught(process, signals):
@@ -44,13 +22,6 @@ def wait_until_caught(process, signals):
             masks = dict(line.split(":", 1) for line in file if line.startswith("Sig"))
         if int(masks["SigCgt"], 16) & signals == signals:
             break
-
-
-def write(folder, name, text):
-    path = os.path.join(folder, name)
-    with open(path, "wb") as file:
-        file.write(text if isinstance(text, bytes) else text.encode())
-    return path
 
 
 class Report(unittest.TestCase):
@@ -94,8 +65,8 @@ class Report(unittest.TestCase):
         self.assertLess(report["bytes"]["live"]["peak"], report["bytes"]["owned"]["peak"])
         for way in ("max_prealloc", "grow_and_copy", "paged16"):
             self.assertGreater(report["compare"][way]["peak_owned"], 1 << 30)
-        self.assertGreater(report["contents"]["verified_granules"],
-                           report["contents"]["written_granules"] // 2)
+        self.assertGreater(report["contents"]["verified_marks"],
+                           report["contents"]["written_marks"] // 2)
         self.assertEqual(report["oracle"]["points"], 10)
         self.assertTrue(report["oracle"]["system_asked"])
         self.assertLessEqual(report["oracle"]["max_difference_bytes"], 2 << 20)  # one extent
@@ -133,6 +104,34 @@ class Report(unittest.TestCase):
         self.assertEqual(tight["goals"]["shared_of_shareable"]["verdict"], "not judged")
         rows = tight["prefix"]["row_bytes"]
         self.assertLess(rows["shared"], rows["shareable_whole"])
+
+    def test_stamps_and_forks_on_every_shape(self):
+        sliding = SMALL + ",window=1024+layers=2,heads=2,dim=64,bytes=2,planes=2"
+        for layout in ("head-major", "seq-major", "token-major", "window-major"):
+            for model in (SMALL, sliding):
+                report = replay(self, SAMPLE, "--verify", "--fork-every", "2", "--budget", "1GiB", "--model", model,
+                                "--layout", layout, "--extent", "64KiB", "--max-requests", "40")
+                self.check_end(report)
+                contents = report["contents"]
+                self.assertEqual(contents["mark_step_bytes"], 4096)
+                self.assertGreater(contents["verified_marks"], 2 * contents["written_marks"])
+                self.assertGreater(report["forks"]["made"], 5)
+                self.assertEqual(report["forks"]["made"] + report["forks"]["refused"], 20)
+                self.assertEqual(report["requests"]["served"], 40)  # a fork is nobody's request
+        # Rows of 231 bytes, and too little memory for all of them.
+        report = replay(self, SAMPLE, "--verify", "--fork-every", "2", "--budget", "48MiB", "--model",
+                        "layers=3,heads=5,dim=77,bytes=3,planes=2", "--max-requests", "60")
+        self.check_end(report)
+        self.assertGreater(report["requests"]["preempted"] + report["forks"]["refused"], 0)
+
+    def test_stamps_without_virtual_memory(self):
+        for way in ("whole", "copy"):
+            for layout in ("seq-major", "window-major"):
+                answer = run(SAMPLE, "--plugin", EAGER, "--trust", "--budget", "512MiB", "--model", SMALL, "--verify",
+                             "--max-requests", "40", "--eager", way, "--layout", layout, "--format", "json")
+                self.assertEqual(answer.returncode, 0, answer.stderr)
+                contents = json.loads(answer.stdout)["contents"]
+                self.assertGreaterEqual(contents["verified_marks"], contents["written_marks"] // 2)
 
     def test_options_of_the_plugin_and_the_cache(self):
         report = replay(self, SAMPLE, "--budget", "1GiB", "--model", SMALL, "--max-requests", "60", "--option",
@@ -273,7 +272,7 @@ class Tenants(unittest.TestCase):
             self.assertEqual(set(arm["final"].values()), {0}, arm["arm"])
             self.assertEqual(arm["audit"], "clean")
             self.assertLessEqual(arm["peak_owned_bytes"], budget)
-            self.assertGreater(arm["contents"]["verified_granules"], arm["contents"]["written_granules"] // 2)
+            self.assertGreater(arm["contents"]["verified_marks"], arm["contents"]["written_marks"] // 2)
             for line in arm["tenants"]:
                 requests = line["requests"]
                 self.assertEqual(requests["served"] + requests["refused"], requests["total"], arm["arm"])
@@ -504,6 +503,8 @@ class BadInput(unittest.TestCase):
         self.assertEqual(os.listdir(self.folder.name), ["pipe.svg"])
         self.refused(2, ["--max-requests"], *trusted, "--max-requests", "0")
         self.refused(2, ["extent", "would work"], *trusted, "--extent", "1000")
+        self.refused(2, ["--fork-every", "--eager"], *trusted, "--fork-every", "2", "--eager", "copy")
+        self.refused(2, ["--fork-every", "--tenant"], "--fork-every", "2", "--tenant", "a=x", "--tenant", "b=y")
         self.refused(2, ["--option", "NAME=VALUE"], *trusted, "--option", "granule")
         self.refused(2, ["--option", "one more than 8"], *trusted, *["--option", "a=b"] * 9)
         self.refused(1, ["nosuch"], *trusted, "--option", "nosuch=1")
@@ -535,68 +536,6 @@ class Limits(unittest.TestCase):
                     self.assertEqual(report["requests"]["served"] + report["requests"]["refused"], 3000, mib)
 
 
-class Conversation(unittest.TestCase):
-    """The public trace; never part of the project."""
-
-    def trace(self):
-        folder = os.environ.get("MEMBRANE_TRACES", "")
-        path = os.path.join(folder, "mooncake_conversation.jsonl")
-        if not os.path.exists(path):
-            self.skipTest("the public traces are not here; MEMBRANE_TRACES would name their folder")
-        return path
-
-    def check(self, report, budget, served):
-        self.assertEqual(report["audit"], "clean")
-        self.assertEqual(set(report["final"].values()), {0})
-        requests = report["requests"]
-        self.assertEqual(requests["served"] + requests["refused"], served)
-        self.assertLessEqual(requests["refused"], served // 50)
-        self.assertGreaterEqual(requests["waited"], served // 5)
-        self.assertGreater(report["prefix"]["attached_requests"], served // 4)
-        self.assertGreaterEqual(report["bytes"]["owned"]["peak"], budget * 9 // 10)
-        self.assertLessEqual(report["bytes"]["owned"]["peak"], budget)
-        self.assertEqual(report["oracle"]["points"], 10)
-        self.assertTrue(report["oracle"]["system_asked"])
-        self.assertLessEqual(report["oracle"]["max_difference_bytes"],
-                             report["oracle"]["extent_bytes"])
-        self.assertGreaterEqual(report["contents"]["verified_granules"],
-                                report["contents"]["written_granules"])
-
-    def test_long(self):
-        report = replay(self, self.trace(), "--max-requests", "2000", "--model",
-                        "layers=4,heads=2,dim=64,bytes=2,planes=2", "--budget", "1GiB")
-        self.check(report, 1 << 30, 2000)
-
-    def test_small(self):
-        report = replay(self, self.trace(), "--max-requests", "200", "--model",
-                        "layers=2,heads=1,dim=64,bytes=2,planes=2", "--budget", "256MiB",
-                        "--speed", "4")
-        self.check(report, 256 << 20, 200)
-
-
-class Azure(unittest.TestCase):
-    """Two public traces under one budget; never part of the project."""
-
-    def test_two_tenants(self):
-        folder = os.environ.get("MEMBRANE_TRACES", "")
-        paths = [os.path.join(folder, f"azure_2023_{name}.csv") for name in ("conv", "code")]
-        if not all(os.path.exists(path) for path in paths):
-            self.skipTest("the public traces are not here; MEMBRANE_TRACES would name their folder")
-        report = replay(self, "--tenant", f"chat={paths[0]},model=layers=4,heads=4,dim=64,bytes=2,planes=2", "--tenant",
-                        f"code={paths[1]},model=layers=1,heads=1,dim=64,bytes=2,planes=2", "--budget", "60%",
-                        "--max-requests", "1500")
-        for arm in report["arms"]:
-            self.assertEqual(set(arm["final"].values()), {0}, arm["arm"])
-            self.assertEqual(arm["audit"], "clean")
-            for line in arm["tenants"]:
-                self.assertEqual(line["requests"]["served"], 1500, arm["arm"])
-        elastic, static = (arm["completed_tokens"] for arm in report["arms"])
-        self.assertGreaterEqual(elastic, static)
-        self.assertGreaterEqual(report["elastic_against_static"]["worse_tenant"], 0.9)
-
-
 if __name__ == "__main__":
-    which = sys.argv[1] if len(sys.argv) > 1 else ""
-    names = {"long": ["Conversation.test_long"], "small": ["Conversation.test_small"],
-             "bad": ["BadInput"], "limits": ["Limits"], "tenants": ["Tenants"], "azure": ["Azure"]}.get(which, ["Report"])
+    names = {"report": ["Report"], "bad": ["BadInput"], "limits": ["Limits"], "tenants": ["Tenants"]}[sys.argv[1]]
     unittest.main(argv=[sys.argv[0], *names], verbosity=2)

@@ -32,7 +32,9 @@ static bool keep_prefix(replay_tenant *tenant, replay_run *run)
         return true;
     sim->report->ledger_calls++;
     tenant->report->created_prefixes++;
-    if (replay_store_put(tenant->store, request, blocks, prefix))
+    bool kept = !sim->options->has_stamps ||
+        replay_origins_keep(&tenant->origins, prefix, &run->contents.origin);
+    if (kept && replay_store_put(tenant->store, request, blocks, prefix))
         return true;
     mbr_kv_prefix_destroy(prefix, NULL);
     return replay_fail(sim, "out of memory for the prefix store");
@@ -41,16 +43,15 @@ static bool keep_prefix(replay_tenant *tenant, replay_run *run)
 static mbr_status create_sequence(replay_tenant *tenant, replay_run *run, mbr_error *error)
 {
     const mbr_trace_request *request = &tenant->trace->requests[run->index];
-    uint64_t equal = 0;
-    const mbr_kv_prefix *prefix = NULL;
+    run->prefix_tokens = 0;
+    run->prefix = NULL;
     run->entry = tenant->store == NULL
         ? NULL
-        : replay_store_acquire(tenant->store, request, &prefix, &equal);
-    run->prefix_tokens = equal;
+        : replay_store_acquire(tenant->store, request, &run->prefix, &run->prefix_tokens);
     mbr_sequence_request asked = {MBR_SIZED(mbr_sequence_request),
         .stream = tenant->sim->world.streams[run->contents.stream],
-        .tokens = request->prompt_tokens, .prefix = prefix, .prefix_tokens = equal,
-        .tag = run->index};
+        .tokens = request->prompt_tokens, .prefix = run->prefix,
+        .prefix_tokens = run->prefix_tokens, .tag = run->index};
     uint64_t before = replay_wall_ns();
     mbr_status status =
         mbr_sequence_create(tenant->seat->kv, &asked, &run->contents.sequence, error);
@@ -60,6 +61,13 @@ static mbr_status create_sequence(replay_tenant *tenant, replay_run *run, mbr_er
         run->entry = NULL;
     }
     return status;
+}
+
+void replay_name_writer(replay_tenant *tenant, replay_run *run)
+{
+    uint64_t number = (uint64_t)(tenant - tenant->sim->tenants) + 1;
+    run->contents.origin.own =
+        (replay_writer){number << REPLAY_TENANT_SHIFT | run->index, ++tenant->sim->stay_count};
 }
 
 static bool start_run(replay_tenant *tenant, replay_run *run)
@@ -88,14 +96,17 @@ static bool start_run(replay_tenant *tenant, replay_run *run)
             tenant->reuse, request, run->prefix_tokens, figures.shared_bytes, &report->reuse))
         return replay_fail(sim, "out of memory for the blocks of %llu requests",
             (unsigned long long)tenant->trace->request_count);
-    if (!replay_verify_shared(&tenant->touch, &run->contents) ||
-        !replay_touch_new(&tenant->touch, &run->contents))
+    const replay_origin *from = sim->options->has_stamps && run->prefix != NULL
+        ? replay_origins_find(tenant->origins, run->prefix)
+        : NULL;
+    replay_name_writer(tenant, run);
+    if (!replay_touch_begin(&tenant->touch, &run->contents, from, run->prefix_tokens))
         return replay_fail(sim, "the contents of request %llu cannot be written: %s",
             (unsigned long long)run->index, replay_touch_reason(&tenant->touch));
     return keep_prefix(tenant, run);
 }
 
-static bool reserve_run(replay_tenant *tenant)
+bool replay_reserve_run(replay_tenant *tenant)
 {
     if (tenant->run_count < tenant->run_capacity)
         return true;
@@ -240,7 +251,7 @@ bool replay_admit_waiting(replay_tenant *tenant)
 {
     while (tenant->waiting_count != 0 && is_due(tenant)) {
         mbr_error error = {MBR_SIZED(mbr_error)};
-        if (!reserve_run(tenant))
+        if (!replay_reserve_run(tenant))
             return false;
         uint64_t index = replay_wait_head(tenant);
         admitted answer = try_head_with_ticket(tenant, &error);

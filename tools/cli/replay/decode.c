@@ -62,7 +62,7 @@ static bool grow(replay_tenant *tenant, replay_run *run)
     mbr_sequence_figures figures = {MBR_SIZED(mbr_sequence_figures)};
     mbr_sequence_read(run->contents.sequence, &figures, NULL);
     run->capacity_tokens = figures.capacity_tokens;
-    return replay_touch_new(&tenant->touch, &run->contents) ||
+    return replay_touch_grown(&tenant->touch, &run->contents) ||
         replay_fail(sim, "the contents of request %llu cannot be written: %s",
             (unsigned long long)run->index, replay_touch_reason(&tenant->touch));
 }
@@ -93,6 +93,8 @@ static bool complete(replay_tenant *tenant, uint64_t at)
     mbr_replay_tenant_report *report = tenant->report;
     const replay_run *run = &tenant->runs[at];
     const mbr_trace_request *request = &tenant->trace->requests[run->index];
+    if (run->is_fork)
+        return replay_end_run(tenant, at);
     uint64_t arrival = (uint64_t)((double)request->arrival_ns / sim->options->speed);
     mbr_quantiles_add(&report->wait_ns, run->start_ns - arrival);
     report->completed_tokens += sim->now_ns <= sim->span_ns ? request->output_tokens : 0;

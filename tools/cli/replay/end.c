@@ -52,12 +52,12 @@ static bool end_run(replay_tenant *tenant, replay_run *run)
         return replay_fail(
             sim, "request %llu cannot be ended: %s", (unsigned long long)run->index, error.text);
     run->contents.sequence = NULL;
-    bool added = add_stay(tenant, run);
+    bool added = run->is_fork || add_stay(tenant, run);
     if (run->member != 0)
         mbr_manager_dismiss(sim->world.manager, tenant->seat->admission, run->member, NULL);
-    if (tenant->store != NULL)
+    if (run->entry != NULL)
         replay_store_release(tenant->store, run->entry);
-    replay_touched_finish(&run->contents.touched);
+    replay_contents_finish(&run->contents);
     sim->release_count++;
     return added;
 }
@@ -112,10 +112,13 @@ bool replay_preempt_youngest(replay_sim *sim, replay_tenant *only, bool *preempt
     if (best == NULL)
         return true;
     uint64_t index = best->index;
+    bool is_fork = best->is_fork;
+    *preempted = true;
     if (!replay_end_run(of, (uint64_t)(best - of->runs)))
         return false;
+    if (is_fork) /* it is not wanted enough to be made again */
+        return true;
     of->report->preempted++;
     replay_wait_push_front(of, index);
-    *preempted = true;
     return true;
 }

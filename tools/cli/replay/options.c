@@ -41,6 +41,8 @@ enum {
     KEY_ARMS,
     KEY_OPTION,
     KEY_KEEP,
+    KEY_VERIFY,
+    KEY_FORK_EVERY,
 };
 
 static const struct argp_option option_table[] = {
@@ -83,6 +85,13 @@ static const struct argp_option option_table[] = {
     {"decode-rate", KEY_DECODE_RATE, "COUNT", 0, "Tokens a second of each sequence (default 30)",
         0},
     {"prefill-rate", KEY_PREFILL_RATE, "COUNT", 0, "Prompt tokens a second (default 8000)", 0},
+    {"verify", KEY_VERIFY, NULL, 0,
+        "Stamp every page with who wrote it, when, and for which place, and check all of them when "
+        "they come with a prefix, after growth and before their end; without it, a byte of each "
+        "granule",
+        0},
+    {"fork-every", KEY_FORK_EVERY, "COUNT", 0,
+        "Of one request in COUNT a second answer, by a sequence that shares the prompt", 0},
     {"seed", KEY_SEED, "NUMBER", 0, "Of the contents that are written and checked (default 1)", 0},
     {"checkpoints", KEY_CHECKPOINTS, "COUNT", 0,
         "Points at which the system is asked for its own figures (default 10)", 0},
@@ -151,6 +160,7 @@ static error_t parse_number(
         {KEY_MAX_TOKENS, "--max-tokens", 1, UINT64_C(1) << 32, &options->max_tokens},
         {KEY_DECODE_RATE, "--decode-rate", 1, RATE_LIMIT, &options->decode_rate},
         {KEY_PREFILL_RATE, "--prefill-rate", 1, RATE_LIMIT, &options->prefill_rate},
+        {KEY_FORK_EVERY, "--fork-every", 1, MBR_TRACE_MAX_REQUESTS, &options->fork_every},
         {KEY_SEED, "--seed", 0, MBR_ARGS_MAX, &options->seed},
         {KEY_CHECKPOINTS, "--checkpoints", 0, MBR_REPLAY_CHECKPOINT_LIMIT_COUNT,
             &options->checkpoint_count},
@@ -220,6 +230,9 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case KEY_PLOT:
         options->plot_path = text;
         return 0;
+    case KEY_VERIFY:
+        options->has_stamps = true;
+        return 0;
     case KEY_TRUST:
         options->trusted = true;
         return 0;
@@ -259,6 +272,11 @@ static error_t parse(int key, char *text, struct argp_state *state)
             return mbr_args_bad(state, "no trace; membrane replay TRACE [OPTION...]");
         if (options->shared_folder != NULL && options->shared == NULL)
             return mbr_args_bad(state, "--shared-folder without --shared NAME names no ledger");
+        if (options->fork_every != 0 &&
+            (options->tenant_count != 0 || options->eager != MBR_KV_GROWING))
+            return mbr_args_bad(state,
+                "--fork-every is for one trace on memory that is shared; without --tenant and "
+                "--eager it would work");
         return mbr_replay_check_tenants(state, options);
     default:
         return parse_number(key, text, state, options);

@@ -47,6 +47,13 @@ typedef enum mbr_replay_prefixes {
     MBR_REPLAY_PREFIX_AUTO,     /* only their tokens say it */
 } mbr_replay_prefixes;
 
+/* For tests of --verify: called before what a sequence holds alone is checked, on a worker of its
+ * stream, and may write there. */
+typedef struct mbr_replay_meddler {
+    void (*meddle)(void *context, uint64_t address, uint64_t bytes);
+    void *context;
+} mbr_replay_meddler;
+
 typedef struct mbr_replay_options {
     const char *trace_path;
     mbr_trace_format format;
@@ -73,6 +80,9 @@ typedef struct mbr_replay_options {
     double speed;
     uint32_t eager; /* MBR_KV_… */
     mbr_replay_prefixes prefixes;
+    bool has_stamps;                   /* --verify */
+    uint64_t fork_every;               /* one request in so many; 0: none */
+    const mbr_replay_meddler *meddler; /* NULL: nobody */
     bool trusted;
     bool json;
     const char *plot_path; /* NULL: none */
@@ -128,7 +138,8 @@ typedef struct mbr_replay_report {
     uint64_t ledger_calls, quiet_appends; /* inside what is committed: no call below */
     uint64_t plugin_calls;                /* slots of the mechanism */
     mbr_quantiles growth_ns;
-    uint64_t touched_count, verified_count;
+    uint64_t mark_step_bytes, touched_count, verified_count;
+    uint64_t fork_count, refused_fork_count; /* refused: no room for one, or no extent to share */
     uint64_t oracle_points, oracle_difference_bytes;
     bool oracle_known; /* the plugin's memory can be asked of the system */
     uint64_t limit_bytes, granule_bytes;

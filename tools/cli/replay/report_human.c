@@ -108,8 +108,12 @@ static void print_comparison(const mbr_replay_report *report)
 void replay_print_end(const mbr_replay_report *report)
 {
     char text[SIZE_BYTES];
-    printf("contents   %llu granules written, %llu read back, all as written\n",
-        (unsigned long long)report->touched_count, (unsigned long long)report->verified_count);
+    printf("contents   %llu marks written, one each %s, %llu read back, all as written\n",
+        (unsigned long long)report->touched_count, size(text, (double)report->mark_step_bytes),
+        (unsigned long long)report->verified_count);
+    if (report->fork_count + report->refused_fork_count != 0)
+        printf("forks      %llu, and %llu that there was no room or no whole extent for\n",
+            (unsigned long long)report->fork_count, (unsigned long long)report->refused_fork_count);
     if (report->oracle_points != 0)
         printf("oracle     at %llu points the books, the plugin%s agree within %s\n",
             (unsigned long long)report->oracle_points,

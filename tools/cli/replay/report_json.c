@@ -84,8 +84,12 @@ bool replay_json_set_end(json_t *root, const mbr_replay_report *report)
 {
     int bad = 0;
     bad |= json_object_set_new(root, "contents",
-        json_pack("{s:o, s:o}", "written_granules", replay_json_count(report->touched_count),
-            "verified_granules", replay_json_count(report->verified_count)));
+        json_pack("{s:o, s:o, s:o}", "mark_step_bytes", replay_json_count(report->mark_step_bytes),
+            "written_marks", replay_json_count(report->touched_count), "verified_marks",
+            replay_json_count(report->verified_count)));
+    bad |= json_object_set_new(root, "forks",
+        json_pack("{s:o, s:o}", "made", replay_json_count(report->fork_count), "refused",
+            replay_json_count(report->refused_fork_count)));
     bad |= json_object_set_new(root, "oracle",
         json_pack("{s:o, s:o, s:o, s:b}", "points", replay_json_count(report->oracle_points),
             "max_difference_bytes", replay_json_count(report->oracle_difference_bytes),

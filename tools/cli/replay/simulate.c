@@ -1,6 +1,7 @@
 /* The run: simulated time, step by step, from the first arrival to the last end. */
 #include "tools/cli/replay/simulate.h"
 
+#include "abi/base/assert.h"
 #include "abi/base/checked.h"
 #include "tools/cli/args.h"
 
@@ -13,6 +14,7 @@ volatile sig_atomic_t mbr_replay_interrupted;
 
 #define SECOND_NS UINT64_C(1000000000)
 #define EAGER_STEP_BYTES 65536 /* one byte of so many is written where there is no granule */
+#define STAMP_STEP_BYTES 4096  /* a page, which is the least that a processor's mapping moves */
 
 bool replay_fail(replay_sim *sim, const char *format, ...)
 {
@@ -60,14 +62,23 @@ static bool fits_in_time(
 /* ---- Begin and end
  * ------------------------------------------------------------------------------------------ */
 
-/* The seed of each tenant is its own, so that no tenant's bytes pass for another's. */
+/* The seed of each tenant is its own, so that no tenant's bytes pass for another's. Stamps are in
+ * every page where the processor writes them; each costs a device a copy. */
 static void init_touch(replay_sim *sim, replay_tenant *tenant)
 {
-    tenant->touch.world = &sim->world;
-    tenant->touch.granule_bytes = sim->world.mechanism_figures.granule_min_bytes;
-    if (tenant->touch.granule_bytes == 0) /* eager memory has none */
-        tenant->touch.granule_bytes = EAGER_STEP_BYTES;
-    tenant->touch.seed = sim->options->seed + (uint64_t)(tenant - sim->tenants);
+    replay_touch *touch = &tenant->touch;
+    touch->world = &sim->world;
+    touch->step_bytes = sim->world.mechanism_figures.granule_min_bytes;
+    if (touch->step_bytes == 0) /* eager memory has none */
+        touch->step_bytes = EAGER_STEP_BYTES;
+    touch->has_stamps = sim->options->has_stamps;
+    if (touch->has_stamps && sim->world.cpu != NULL)
+        touch->step_bytes = mbr_min(touch->step_bytes, STAMP_STEP_BYTES);
+    touch->meddler = sim->options->meddler;
+    touch->seed = sim->options->seed + (uint64_t)(tenant - sim->tenants);
+    /* The cache has read the same text. */
+    MBR_CHECK(mbr_geometry_parse(tenant->model, &touch->geometry, NULL) == MBR_GEOMETRY_OK);
+    sim->report->mark_step_bytes = touch->step_bytes;
 }
 
 static void note_sharing(const replay_sim *sim, replay_tenant *tenant)
@@ -174,6 +185,7 @@ static void finish(replay_sim *sim)
         free(sim->tenants[i].has_waited);
         free(sim->tenants[i].runs);
         replay_reuse_destroy(sim->tenants[i].reuse);
+        replay_origins_finish(&sim->tenants[i].origins);
     }
 }
 
@@ -244,13 +256,10 @@ static void check_if_due(replay_sim *sim)
 
 static bool check_contents(replay_sim *sim)
 {
-    for (uint32_t i = 0; i < sim->tenant_count; i++) {
-        const replay_touch *touch = &sim->tenants[i].touch;
-        if (atomic_load(&touch->wrong_count) != 0)
-            return replay_fail(sim,
-                "wrong contents at address %llx: a byte is not what was written",
-                (unsigned long long)atomic_load(&touch->first_wrong_address));
-    }
+    char wrong[MBR_REPLAY_TEXT_BYTES];
+    for (uint32_t i = 0; i < sim->tenant_count; i++)
+        if (replay_touch_is_wrong(&sim->tenants[i].touch, wrong))
+            return replay_fail(sim, "%s", wrong);
     return true;
 }
 
@@ -261,8 +270,11 @@ static bool refuse_last(replay_sim *sim)
     while (tenant->run_count == 0)
         tenant++;
     uint64_t index = tenant->runs[0].index;
+    bool is_fork = tenant->runs[0].is_fork;
     if (!replay_end_all(tenant))
         return false;
+    if (is_fork)
+        return true;
     replay_wait_push_front(tenant, index);
     replay_refuse_head(
         tenant, "it outgrows the budget even when it runs alone; a larger --budget would work");
@@ -317,6 +329,9 @@ static bool step(replay_sim *sim)
     if (!sim->is_stuck && !admit_all(sim))
         return false;
     bool moves, preempted;
+    for (uint32_t i = 0; i < sim->tenant_count; i++)
+        if (!replay_fork_due(&sim->tenants[i]))
+            return false;
     if (!decode_all(sim, &moves))
         return false;
     sim->is_stuck = !moves && replay_run_count(sim) != 0;

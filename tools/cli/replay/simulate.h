@@ -11,14 +11,17 @@
 typedef struct replay_run {
     replay_contents contents;
     replay_entry *entry; /* the prefix it came with, while it runs */
-    uint64_t index;      /* of the request */
+    const mbr_kv_prefix *prefix;
+    uint64_t index; /* of the request */
     uint64_t start_ns, decode_ns;
     uint64_t tokens, capacity_tokens, end_tokens;
     uint64_t member;         /* of the tenant's admission; 0 where there is none */
     uint64_t promised_bytes; /* that the member has grown to */
     uint64_t shared_bytes;   /* of a prefix, not its member's */
     uint64_t prefix_tokens;  /* of the prompt, as the store has them */
-    bool stalled;            /* its next token was refused; tried again after a release */
+    bool is_fork;            /* a second answer to the same request; nobody waits for it */
+    bool forked;
+    bool stalled; /* its next token was refused; tried again after a release */
 } replay_run;
 
 typedef struct replay_sim replay_sim;
@@ -31,8 +34,9 @@ typedef struct replay_tenant {
     mbr_replay_tenant_report *report;
     replay_seat *seat; /* in the world */
     replay_touch touch;
-    replay_store *store; /* NULL: prefixes are not shared */
-    replay_reuse *reuse; /* where there is a store */
+    replay_store *store;     /* NULL: prefixes are not shared */
+    replay_reuse *reuse;     /* where there is a store */
+    replay_origins *origins; /* of the store's prefixes, where there are stamps */
     uint64_t next_arrival;
     uint64_t *waiting; /* ring of request indices, oldest first */
     uint64_t waiting_first, waiting_count;
@@ -55,6 +59,7 @@ struct replay_sim {
     uint64_t now_ns, step_ns;
     uint64_t span_ns;       /* the last arrival of all: what is completed by then counts */
     uint64_t total_count;   /* requests of all tenants */
+    uint64_t stay_count;    /* begun */
     uint64_t release_count; /* rises with each release: what was refused is tried again */
     bool is_stuck;          /* in the last step nobody got on: nobody is let in during the next */
     uint64_t last_sample_ns;
@@ -75,6 +80,14 @@ void replay_count_waiting(replay_tenant *tenant);
 
 /* admit.c */
 bool replay_admit_waiting(replay_tenant *tenant);
+
+/* Who writes from now on what the run's sequence has. */
+void replay_name_writer(replay_tenant *tenant, replay_run *run);
+/* Room for one more run; false: no memory. */
+bool replay_reserve_run(replay_tenant *tenant);
+
+/* fork.c: second answers to prompts that are computed. */
+bool replay_fork_due(replay_tenant *tenant);
 
 /* decode.c: one step of all that decode in one tenant. *moves is set if any of them gets on. */
 bool replay_decode(replay_tenant *tenant, bool *moves);

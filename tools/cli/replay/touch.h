@@ -1,29 +1,22 @@
-/* Contents: one byte in every granule that holds live tokens is written by its sequence, on its
- * stream, and read back before release: by the processor where the memory is the host's, else by
- * the EP's fills and copies. What a byte must be depends only on the tokens there, so
- * that sharers of a prefix expect the same. */
+/* Contents: a sequence marks what it holds alone, and reads back whatever it holds: what came with
+ * a prefix when it is attached, everything before it is given back, and with stamps (--verify) also
+ * what was copied around a prefix, and everything after each growth. */
 #ifndef MEMBRANE_TOOLS_CLI_REPLAY_TOUCH_H
 #define MEMBRANE_TOOLS_CLI_REPLAY_TOUCH_H
 
-#include "tools/cli/replay/world.h"
+#include "tools/cli/replay/origin.h"
 
-#include <stdatomic.h>
+typedef struct replay_range {
+    uint32_t group;
+    uint64_t base; /* the group's address, which eager growth changes */
+    uint64_t offset, end;
+} replay_range;
 
-typedef struct replay_touch {
-    replay_world *world;
-    uint64_t granule_bytes;
-    uint64_t seed;
-    _Atomic uint64_t written_count, verified_count, wrong_count;
-    _Atomic uint64_t first_wrong_address;
-    mbr_error error; /* of the last call that failed; MBR_OK: memory of our own was exhausted */
-} replay_touch;
-
-/* What one sequence has touched so far: ranges of addresses in ascending order of their group. */
+/* What one sequence has marked so far: its private ranges, by group and offset. */
 typedef struct replay_touched {
-    struct {
-        uint64_t address, bytes;
-    } * ranges;
+    replay_range *ranges;
     uint64_t count, capacity;
+    uint64_t tokens; /* of the sequence then */
 } replay_touched;
 
 typedef struct replay_contents {
@@ -32,15 +25,17 @@ typedef struct replay_contents {
     uint32_t stream;
     mbr_sequence *sequence;
     replay_touched touched;
+    replay_origin origin; /* of what it holds; `own` is the caller's to set */
 } replay_contents;
 
-/* Writes what is new since the last call, after checking nothing. False: replay_touch_reason. */
-bool replay_touch_new(replay_touch *touch, replay_contents *contents);
+/* A sequence has begun. Checks what came with a prefix of prefix_tokens tokens that `from` wrote
+ * (NULL: there are no stamps, or no prefix) and marks the rest. False: replay_touch_reason. */
+bool replay_touch_begin(replay_touch *touch, replay_contents *contents, const replay_origin *from,
+    uint64_t prefix_tokens);
+/* It has grown: with stamps, checks all there was; marks what is new. */
+bool replay_touch_grown(replay_touch *touch, replay_contents *contents);
 /* Queues the check of everything that the sequence holds, private and shared. */
 bool replay_verify_all(replay_touch *touch, replay_contents *contents);
-/* Queues the check of what came with a prefix. */
-bool replay_verify_shared(replay_touch *touch, replay_contents *contents);
-const char *replay_touch_reason(const replay_touch *touch);
-void replay_touched_finish(replay_touched *touched);
+void replay_contents_finish(replay_contents *contents);
 
 #endif

@@ -1,0 +1,213 @@
+// The content oracle of `membrane replay --verify` is awake: one stamp that is changed, older, or
+// another one's behind an aliased address is found, and said with its address, what was expected
+// there and what was found.
+extern "C" {
+#include "tools/cli/replay/replay.h"
+#include "tools/cli/replay/stamp.h"
+}
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <mutex>
+#include <string>
+
+#include <sys/mman.h>
+
+namespace
+{
+
+constexpr uint64_t kPage = 4096;
+
+// What a meddler does to the memory that is about to be checked; the first one that did something
+// ends it.
+class Meddler
+{
+  public:
+    using Work = std::function<bool(uint64_t address, uint64_t bytes)>;
+
+    explicit Meddler(Work work) : work_(std::move(work)) {}
+
+    const mbr_replay_meddler *seam() const { return &seam_; }
+    bool done() const { return done_; }
+
+  private:
+    static void meddle(void *context, uint64_t address, uint64_t bytes)
+    {
+        auto *self = static_cast<Meddler *>(context);
+        std::lock_guard<std::mutex> guard(self->mutex_); // two streams, two workers
+        if (!self->done_)
+            self->done_ = self->work_(address, bytes);
+    }
+
+    Work work_;
+    mbr_replay_meddler seam_ = {meddle, this};
+    std::mutex mutex_;
+    bool done_ = false;
+};
+
+replay_stamp *stamp_at(uint64_t address)
+{
+    return reinterpret_cast<replay_stamp *>(address); // NOLINT: memory of the mechanism
+}
+
+struct Wrong {
+    unsigned long long address = 0;
+    replay_stamp expected = {}, found = {};
+
+    bool read(const std::string &text)
+    {
+        unsigned long long e[4], f[4];
+        int fields = std::sscanf(text.c_str(),
+            "wrong contents at address %llx: expected allocation %llx, generation %llu, index "
+            "%llx, "
+            "tokens %llx; found allocation %llx, generation %llu, index %llx, tokens %llx",
+            &address, &e[0], &e[1], &e[2], &e[3], &f[0], &f[1], &f[2], &f[3]);
+        expected = {{e[0], e[1]}, e[2], e[3]};
+        found = {{f[0], f[1]}, f[2], f[3]};
+        return fields == 9;
+    }
+};
+
+bool operator==(const replay_stamp &a, const replay_stamp &b)
+{
+    return std::memcmp(&a, &b, sizeof(a)) == 0;
+}
+
+class Verify : public ::testing::Test
+{
+  protected:
+    void SetUp() override
+    {
+        mbr_trace_error refused = {};
+        mbr_trace_options from = {};
+        from.path = "tools/cli/trace/sample.jsonl";
+        from.max_requests = 60;
+        ASSERT_EQ(mbr_trace_load(&from, &trace, &refused), MBR_TRACE_OK) << refused.text;
+        options.plugin = "plugins/host/libmembrane-host.so";
+        options.layout = "window-major";
+        options.budget_bytes = UINT64_C(1) << 30;
+        options.keep_bytes = UINT64_MAX;
+        options.speed = 1;
+        options.decode_rate = 30;
+        options.prefill_rate = 8000;
+        options.prefixes = MBR_REPLAY_PREFIX_DECLARED;
+        options.has_stamps = true;
+        options.fork_every = 4;
+        options.trusted = true;
+    }
+    void TearDown() override { mbr_trace_destroy(trace); }
+
+    int run(const Meddler *meddler)
+    {
+        mbr_replay_load load = {
+            "replay", "layers=8,heads=2,dim=64,bytes=2,planes=2", trace, MBR_NO_ALLOWANCE};
+        mbr_replay_report report;
+        char line[MBR_REPLAY_TEXT_BYTES];
+        options.meddler = meddler == nullptr ? nullptr : meddler->seam();
+        int code = mbr_replay_run(&options, MBR_REPLAY_ALONE, &load, 1, &report, line);
+        text = line;
+        written = report.touched_count;
+        verified = report.verified_count;
+        forks = report.fork_count;
+        mbr_replay_report_finish(&report);
+        return code;
+    }
+    // The run fails, and says the target and no other place.
+    Wrong expect_found(Meddler &meddler)
+    {
+        Wrong wrong;
+        EXPECT_NE(run(&meddler), 0);
+        EXPECT_TRUE(meddler.done());
+        EXPECT_TRUE(wrong.read(text)) << text;
+        EXPECT_EQ(wrong.address, target) << text;
+        return wrong;
+    }
+
+    mbr_trace *trace = nullptr;
+    mbr_replay_options options = {};
+    std::string text;
+    uint64_t written = 0, verified = 0, forks = 0;
+    uint64_t target = 0; // the address that a test changed
+};
+
+TEST_F(Verify, NobodyMeddles_EveryStampIsReadBackMoreThanOnce)
+{
+    EXPECT_EQ(run(nullptr), 0) << text;
+    EXPECT_GT(written, 10000U);
+    EXPECT_GT(verified, 2 * written);
+    EXPECT_GT(forks, 5U);
+}
+
+TEST_F(Verify, OneBitIsFlipped_IsSaidWithItsAddress)
+{
+    replay_stamp before;
+    Meddler meddler([&](uint64_t address, uint64_t bytes) {
+        if (bytes < 8 * kPage)
+            return false;
+        target = address + 5 * kPage;
+        before = *stamp_at(target);
+        stamp_at(target)->tokens ^= 1;
+        return true;
+    });
+    Wrong wrong = expect_found(meddler);
+    EXPECT_TRUE(wrong.expected == before) << text;
+    before.tokens ^= 1;
+    EXPECT_TRUE(wrong.found == before) << text;
+}
+
+// The same place of the same request, as an earlier stay would have left it.
+TEST_F(Verify, StampOfAnOlderGeneration_IsFound)
+{
+    Meddler meddler([&](uint64_t address, uint64_t) {
+        target = address;
+        return stamp_at(target)->writer.generation-- > 0;
+    });
+    Wrong wrong = expect_found(meddler);
+    EXPECT_EQ(wrong.found.writer.generation + 1, wrong.expected.writer.generation) << text;
+    EXPECT_EQ(wrong.found.index, wrong.expected.index) << text;
+}
+
+// A page that stands a second time where another one belongs, as a mapping of the wrong extent
+// would have it.
+TEST_F(Verify, AnAliasedPage_ShowsWhoseItIs)
+{
+    uint64_t other = 0;
+    replay_stamp theirs = {};
+    Meddler meddler([&](uint64_t address, uint64_t) {
+        uint64_t generation = stamp_at(address)->writer.generation;
+        if (other == 0 || generation == theirs.writer.generation) {
+            other = address;
+            theirs = *stamp_at(address);
+            return false;
+        }
+        target = address;
+        // Of a shared mapping whose old size is 0, the pages are mapped once more.
+        void *moved =
+            mremap(stamp_at(other), 0, kPage, MREMAP_MAYMOVE | MREMAP_FIXED, stamp_at(target));
+        return moved == stamp_at(target) && *stamp_at(target) == theirs;
+    });
+    Wrong wrong = expect_found(meddler);
+    EXPECT_TRUE(wrong.found == theirs) << text;
+    EXPECT_NE(wrong.expected.writer.generation, theirs.writer.generation) << text;
+}
+
+// Without stamps there is a byte of the tokens, which says less, and is checked all the same.
+TEST_F(Verify, WithoutStamps_AByteThatIsChangedIsFound)
+{
+    options.has_stamps = false;
+    Meddler meddler([&](uint64_t address, uint64_t) {
+        target = address;
+        *reinterpret_cast<uint8_t *>(target) ^= 0x40; // NOLINT
+        return true;
+    });
+    EXPECT_NE(run(&meddler), 0);
+    char expected[64];
+    std::snprintf(expected, sizeof(expected), "wrong contents at address %llx: expected byte ",
+        static_cast<unsigned long long>(target));
+    EXPECT_EQ(text.compare(0, std::strlen(expected), expected), 0) << text;
+}
+
+} // namespace
