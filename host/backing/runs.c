@@ -1,7 +1,7 @@
 /* What stands in a range, told by runs of extents of one kind. Changes nothing. */
 #include "host/backing/internal.h"
 
-#define RUN_NONE UINT32_MAX /* an empty, parked or stuck place */
+#define RUN_NONE UINT32_MAX /* an empty or parked place */
 
 static uint32_t kind_of(const mbr_slot *slot, uint32_t owned)
 {
@@ -15,9 +15,10 @@ static uint32_t kind_of(const mbr_slot *slot, uint32_t owned)
         return shared | owned | MBR_RUN_ALIAS;
     case MBR_SLOT_LEAVING:
         return shared | owned | MBR_RUN_LEAVING;
+    case MBR_SLOT_STUCK:
+        return shared | owned | MBR_RUN_STUCK;
     case MBR_SLOT_EMPTY:
     case MBR_SLOT_PARKED:
-    case MBR_SLOT_STUCK:
         break;
     }
     return RUN_NONE;

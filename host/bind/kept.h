@@ -18,8 +18,9 @@ mbr_status mbr_range_grow_kept(mbr_manager *manager, const void *keeper,
 mbr_status mbr_range_decommit_kept(mbr_manager *manager, const void *keeper,
     const mbr_range_release_request *request, mbr_range_decommit_result *result, mbr_error *error);
 
-/* Gives up to `bytes` of what the kept range's backing has cached back to the system, and has what
- * is free measured again. Returns the bytes; nothing goes while a capture is open. */
+/* Gives up to `bytes` of what the kept range's backing has cached back to the system, tries once
+ * more what is quarantined there, and has what is free measured again. Returns the bytes; nothing
+ * goes while a capture is open. */
 uint64_t mbr_range_evict_cache(mbr_manager *manager, mbr_range_handle range, uint64_t bytes);
 
 #endif

@@ -356,7 +356,8 @@ uint64_t mbr_range_evict_cache(mbr_manager *manager, mbr_range_handle range, uin
 {
     mbr_range_record *record = mbr_table_find(&manager->ranges, range.value);
     MBR_CHECK(record != NULL);
-    uint64_t released = mbr_backing_evict(record->binding->backing->backing, bytes);
+    mbr_backing *backing = record->binding->backing->backing;
+    uint64_t released = mbr_backing_trim(backing, UINT64_MAX) + mbr_backing_evict(backing, bytes);
     mbr_authority_sample(record->binding->backing->authority->authority, true);
     return released;
 }

@@ -65,14 +65,14 @@ static mbr_status walk_pieces(mbr_sleeper *sleeper, mbr_tag *tag, mbr_error *err
         for (uint64_t from = 0;; from = run.offset_bytes + run.bytes) {
             mbr_status status =
                 mbr_range_next_run(sleeper->manager, range->range, from, &run, error);
-            bool is_leaving = (run.flags & MBR_RUN_LEAVING) != 0;
-            if (status == MBR_OK && run.bytes != 0 && !is_leaving)
+            bool is_committed = (run.flags & (MBR_RUN_LEAVING | MBR_RUN_STUCK)) == 0;
+            if (status == MBR_OK && run.bytes != 0 && is_committed)
                 status = check_run(&run, error);
             if (status != MBR_OK)
                 return status;
             if (run.bytes == 0)
                 break;
-            if (!is_leaving)
+            if (is_committed)
                 add_piece(tag, range, &run);
         }
     }
@@ -108,7 +108,7 @@ static mbr_status list_pieces(mbr_sleeper *sleeper, mbr_tag *tag, mbr_error *err
 
 /* ---- Giving back */
 
-/* What of the ranges is on its way back, and what is still committed. */
+/* What of the ranges is on its way back, and what is committed or stuck. */
 static void measure(mbr_sleeper *sleeper, const mbr_tag *tag, mbr_sleep_result *result)
 {
     const mbr_sleep_range *range;
@@ -195,11 +195,17 @@ static mbr_status settle_down(mbr_sleeper *sleeper, mbr_tag *tag, mbr_tag_state 
     if (status != MBR_OK && given == 0 && *state == MBR_TAG_AWAKE)
         return status;
     *state = MBR_TAG_ASLEEP;
-    measure(sleeper, tag, result);
     result->slept_bytes = tag->bytes;
-    result->released_bytes = mbr_range_evict_cache(
-        sleeper->manager, tag->ranges->range, given - mbr_min(given, result->deferred_bytes));
-    return status == MBR_OK ? MBR_OK : MBR_RESIDUAL;
+    result->released_bytes = mbr_range_evict_cache(sleeper->manager, tag->ranges->range, given);
+    measure(sleeper, tag, result);
+    if (status != MBR_OK)
+        return MBR_RESIDUAL; /* the text says why */
+    if (result->residual_bytes == 0)
+        return MBR_OK;
+    return mbr_fail(error, MBR_RESIDUAL,
+        "the mechanism refused to unmap %llu bytes of the tag, which stay charged; sleep again to "
+        "try once more",
+        (unsigned long long)result->residual_bytes);
 }
 
 static mbr_status fall_asleep(mbr_sleeper *sleeper, mbr_tag *tag, const mbr_sleep_request *request,

@@ -153,10 +153,11 @@ MBR_API mbr_status mbr_range_read(mbr_manager *manager, mbr_range_handle range, 
 #define MBR_RUN_SHARED 2  /* a prefix or another range has these extents, too */
 #define MBR_RUN_LEAVING 4 /* being given back, behind streams or a capture: nobody's any more */
 #define MBR_RUN_OWNED 8   /* a graph may touch it: given back, it waits for the retirement */
+#define MBR_RUN_STUCK 16  /* quarantined: an unmap was refused; a trim may try it again */
 
 typedef struct mbr_range_run {
     uint32_t struct_size;
-    uint32_t flags; /* MBR_RUN_…; 0: private to the range, and committed like all but LEAVING */
+    uint32_t flags; /* MBR_RUN_…; committed, but for LEAVING and STUCK; 0: private to the range */
     uint64_t offset_bytes;
     uint64_t bytes; /* whole extents; 0: no more */
 } mbr_range_run;

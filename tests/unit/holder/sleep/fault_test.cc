@@ -1,0 +1,174 @@
+// Every fallible call below a sleeper fails once, in every step of a scenario: the heap's, and the
+// mechanism's slots. The step is refused and leaves the books as they were; then it works, and
+// every content is there in the end.
+#include "tests/unit/holder/sleep/world.h"
+
+#include "tests/support/faulty/failing.h"
+
+#include <functional>
+#include <memory>
+
+namespace membrane
+{
+namespace
+{
+
+constexpr char kFaulty[] = "tests/support/libmembrane-faulty.so";
+
+/* What is to be the same after a refusal. Free chunks may be more: they are taken one by one. */
+struct Books {
+    uint64_t charged, committed, asleep, tags, with_contents;
+    bool operator==(const Books &other) const
+    {
+        return std::memcmp(this, &other, sizeof(*this)) == 0;
+    }
+};
+
+struct Play {
+    explicit Play(std::unique_ptr<SleepWorld> made) : world(std::move(made)) {}
+    std::unique_ptr<SleepWorld> world;
+    mbr_range_reserve_result ranges[2] = {};
+
+    Books books()
+    {
+        auto figures = world->read();
+        uint64_t committed = 0;
+        for (const auto &range : ranges)
+            committed += range.range.value != 0 ? world->read(range.range).committed_bytes : 0;
+        return {world->paid(world->holder).charged_bytes, committed, figures.asleep_bytes,
+            figures.range_count, figures.arena_bytes - figures.free_bytes};
+    }
+    void prepare()
+    {
+        for (uint8_t i = 0; i < 2; i++) {
+            ranges[i] = world->reserve(512 * 1024, 128 * 1024);
+            ASSERT_EQ(MBR_OK, world->grow(ranges[i].range, 0, 384 * 1024));
+            world->put(ranges[i].address, SleepWorld::pattern(384 * 1024, i));
+        }
+    }
+    void finish()
+    {
+        for (uint8_t i = 0; i < 2; i++) {
+            EXPECT_TRUE(world->holds(ranges[i].address, 384 * 1024, i));
+            world->end(ranges[i].range);
+        }
+    }
+};
+
+const std::function<mbr_status(Play &)> kSteps[] = {
+    [](Play &p) { return p.world->add(p.ranges[0].range, 1); },
+    [](Play &p) { return p.world->add(p.ranges[1].range, 1); },
+    [](Play &p) { return p.world->sleep(1); },
+    [](Play &p) { return p.world->wake(1); },
+    [](Play &p) { return p.world->sleep(1); },
+    [](Play &p) { return p.world->wake(1); },
+};
+
+struct Fault {
+    std::function<void(uint64_t)> arm;
+    std::function<bool()> disarm; /* whether it was met */
+    mbr_status status;
+};
+
+/* False: the step has no nth call. */
+bool play(Play &play, size_t at, uint64_t nth, const Fault &fault)
+{
+    bool met = false;
+    play.prepare();
+    for (size_t i = 0; i < std::size(kSteps); i++) {
+        Books before = play.books();
+        if (i == at)
+            fault.arm(nth);
+        mbr_status status = kSteps[i](play);
+        if (i == at) {
+            met = fault.disarm();
+            EXPECT_TRUE(met || status == MBR_OK) << play.world->error.text;
+        }
+        if (i == at && status == MBR_RESIDUAL) { /* it sleeps: once more gives back the rest */
+            EXPECT_EQ(1u, play.world->read().asleep_count);
+            EXPECT_LT(0u, play.world->slept.residual_bytes);
+        } else if (i == at && status != MBR_OK) {
+            EXPECT_EQ(fault.status, status) << play.world->error.text;
+            EXPECT_TRUE(before == play.books()) << play.world->error.text;
+        }
+        EXPECT_TRUE(play.world->clean());
+        if (i == at && status != MBR_OK)
+            status = kSteps[i](play);
+        EXPECT_EQ(MBR_OK, status) << i << ": " << play.world->error.text;
+    }
+    play.finish();
+    return met;
+}
+
+TEST(SleepFault, Heap_FailsAtEachCallOfEachStep_NothingIsLostAndThenItWorks)
+{
+    uint64_t met = 0;
+    for (size_t at = 0; at < std::size(kSteps); at++) {
+        bool more = true;
+        for (uint64_t nth = 1; more && !::testing::Test::HasFailure(); nth++) {
+            SCOPED_TRACE("step " + std::to_string(at) + ", call " + std::to_string(nth));
+            FailingHeap heap;
+            mbr_manager_seams seams = {&heap.heap, nullptr, nullptr, nullptr, nullptr};
+            {
+                Play one(std::make_unique<SleepWorld>(8 * kMiB, 64 * kMiB, &seams));
+                more = play(one, at, nth,
+                    {[&](uint64_t n) { heap.fail_at = heap.calls + n; },
+                        [&] { return heap.calls >= std::exchange(heap.fail_at, 0); },
+                        MBR_OUT_OF_HOST_MEMORY});
+            }
+            EXPECT_EQ(0, heap.live);
+            met += more;
+        }
+    }
+    EXPECT_LT(12u, met);
+}
+
+TEST(SleepFault, Slots_FailAtEachCallOfEachStep_NothingIsLostAndThenItWorks)
+{
+    const uint32_t slots[] = {FAULTY_RESERVE, FAULTY_EXTENT_CREATE, FAULTY_MAP, FAULTY_PROTECT};
+    uint64_t met[FAULTY_SLOT_COUNT] = {};
+    for (uint32_t slot : slots)
+        for (size_t at = 2; at < std::size(kSteps); at++) {
+            bool more = true;
+            for (uint64_t nth = 1; more && !::testing::Test::HasFailure(); nth++) {
+                SCOPED_TRACE("slot " + std::to_string(slot) + ", step " + std::to_string(at) +
+                    ", call " + std::to_string(nth));
+                Faulty faulty;
+                Play one(std::make_unique<SleepWorld>(
+                    8 * kMiB, 64 * kMiB, nullptr, kFaulty, faulty.options()));
+                more = play(one, at, nth,
+                    {[&](uint64_t n) { faulty.fail(slot, n); }, [&] { return faulty.stop(); },
+                        MBR_SYSTEM});
+                met[slot] += more;
+            }
+        }
+    for (uint32_t slot : slots)
+        EXPECT_LT(0u, met[slot]) << slot;
+}
+
+TEST(SleepFault, UnmapRefused_SaysWhatStaysChargedAndSleepingAgainTriesOnceMore)
+{
+    Faulty faulty;
+    Play one(std::make_unique<SleepWorld>(8 * kMiB, 64 * kMiB, nullptr, kFaulty, faulty.options()));
+    SleepWorld &world = *one.world;
+    one.prepare();
+    for (const auto &range : one.ranges)
+        ASSERT_EQ(MBR_OK, world.add(range.range, 1));
+    faulty.fail(FAULTY_UNMAP, 2, 100); /* the sleep itself tries once more, too */
+    EXPECT_EQ(MBR_RESIDUAL, world.sleep(1));
+    EXPECT_EQ(768 * 1024u, world.slept.slept_bytes);
+    EXPECT_LT(0u, world.slept.residual_bytes);
+    EXPECT_EQ(world.slept.residual_bytes, world.paid(world.holder).charged_bytes);
+    EXPECT_TRUE(world.said("refused to unmap")) << world.error.text;
+    EXPECT_EQ(MBR_BUSY, world.wake(1)) << "its place is not empty";
+    EXPECT_EQ(768 * 1024u, world.read().asleep_bytes);
+    faulty.stop();
+    EXPECT_EQ(MBR_OK, world.sleep(1)) << world.error.text;
+    EXPECT_EQ(0u, world.paid(world.holder).charged_bytes);
+    EXPECT_TRUE(world.clean());
+    ASSERT_EQ(MBR_OK, world.wake(1)) << world.error.text;
+    one.finish();
+}
+
+} // namespace
+} // namespace membrane
