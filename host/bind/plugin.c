@@ -356,9 +356,11 @@ static void trim_to(mbr_manager *manager, const mbr_mechanism_record *record, ui
     visit_arenas(manager, record, add_idle, &cached_bytes);
     for (mbr_backing_record *backing = NULL;
          (backing = mbr_next_backing(manager, backing)) != NULL;) {
+        if (backing->mechanism != record)
+            continue;
+        mbr_backing_trim(backing->backing, UINT64_MAX); /* what was refused before, once more */
         mbr_backing_read(backing->backing, &kept);
-        if (backing->mechanism == record)
-            cached_bytes += kept.pooled_bytes + kept.parked_bytes;
+        cached_bytes += kept.pooled_bytes + kept.parked_bytes;
     }
     uint64_t excess_bytes = cached_bytes - mbr_min(cached_bytes, keep_bytes);
     for (mbr_backing_record *backing = NULL;
