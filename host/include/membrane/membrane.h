@@ -11,6 +11,7 @@
 #include "membrane/kv.h"
 #include "membrane/manager.h"
 #include "membrane/memory.h"
+#include "membrane/paged.h"
 #include "membrane/range.h"
 #include "membrane/registry.h"
 #include "membrane/sleep.h"
