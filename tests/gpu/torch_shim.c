@@ -70,7 +70,13 @@ EXPORTED int membrane_torch_open(const char *plugin, uint64_t limit_bytes)
 
 static mbr_status find_stream(uint64_t native, mbr_stream_handle *stream, mbr_error *error)
 {
+    static _Thread_local uint64_t last_native;
+    static _Thread_local mbr_stream_handle last; /* streams stay attached: a thread has mostly one */
     mbr_status status = MBR_OK;
+    if (last.value != 0 && last_native == native) {
+        *stream = last;
+        return MBR_OK;
+    }
     pthread_mutex_lock(&shim.lock);
     uint32_t place = 0;
     while (place < shim.stream_count && shim.natives[place] != native)
@@ -84,8 +90,10 @@ static mbr_status find_stream(uint64_t native, mbr_stream_handle *stream, mbr_er
         status = MBR_OUT_OF_RANGE;
         snprintf(error->text, sizeof error->text, "more than %d streams", STREAM_LIMIT_COUNT);
     }
-    if (status == MBR_OK)
-        *stream = shim.streams[place];
+    if (status == MBR_OK) {
+        *stream = last = shim.streams[place];
+        last_native = native;
+    }
     pthread_mutex_unlock(&shim.lock);
     return status;
 }
