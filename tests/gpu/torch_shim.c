@@ -71,7 +71,8 @@ EXPORTED int membrane_torch_open(const char *plugin, uint64_t limit_bytes)
 static mbr_status find_stream(uint64_t native, mbr_stream_handle *stream, mbr_error *error)
 {
     static _Thread_local uint64_t last_native;
-    static _Thread_local mbr_stream_handle last; /* streams stay attached: a thread has mostly one */
+    static _Thread_local mbr_stream_handle
+        last; /* streams stay attached: a thread has mostly one */
     mbr_status status = MBR_OK;
     if (last.value != 0 && last_native == native) {
         *stream = last;
