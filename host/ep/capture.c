@@ -158,6 +158,11 @@ static mbr_graphs graphs_now_locked(mbr_context *context, uint64_t stream_id)
     return now;
 }
 
+bool mbr_context_is_capturing(const mbr_context *context)
+{
+    return atomic_load(&context->capture_count) != 0;
+}
+
 mbr_graphs mbr_context_graphs_now(mbr_context *context, uint64_t stream_id)
 {
     if (atomic_load(&context->capture_count) == 0)

@@ -130,6 +130,10 @@ static inline mbr_status mbr_context_check_active(const mbr_context *context, mb
 }
 /* MBR_OK also where it is retiring or terminated; MBR_DEVICE_LOST. */
 mbr_status mbr_context_retire(mbr_context *context, mbr_error *error);
+/* Whether a capture of one of its streams begins or is open. */
+bool mbr_context_is_capturing(const mbr_context *context);
+/* Runs the chores that are due (host/ep/chore.h); nothing where the reaper does. */
+void mbr_context_do_chores(mbr_context *context);
 void mbr_context_lose(mbr_context *context); /* settles every queued entry as lost */
 /* Whoever knows says that the lost device's own context is gone, and all its memory with it.
  * Before, what is lost stays charged; from now on it is refunded as it is given back. */

@@ -20,6 +20,7 @@
 #include "abi/base/fork.h"
 #include "abi/base/lock.h"
 #include "abi/base/state.h"
+#include "host/ep/chore.h"
 #include "host/ep/context.h"
 #include "host/ep/pool.h"
 
@@ -191,6 +192,8 @@ struct mbr_context {
     uint64_t wake_count;
     mbr_condition reaper_wake;
     pthread_t reaper;
+
+    mbr_chore *chores; /* lock */
 };
 
 /* ---- context.c ---- */
@@ -293,6 +296,12 @@ void mbr_context_stop_reaper(mbr_context *context);
 /* Wakes the reaper if it sleeps past until_ns. */
 void mbr_context_poke_reaper_locked(mbr_context *context, uint64_t until_ns)
     MBR_REQUIRES(&context->lock);
+
+/* ---- chore.c ---- */
+/* When the next one is due; UINT64_MAX: when it is woken. */
+uint64_t mbr_context_chores_due_locked(const mbr_context *context) MBR_REQUIRES(&context->lock);
+/* Runs each that is due. Drops the lock. */
+void mbr_context_do_chores_locked(mbr_context *context) MBR_REQUIRES(&context->lock);
 
 /* MBR_STALE in a forked child (rule 27): precedes every slot, and every wait for another thread. */
 mbr_status mbr_context_check_process(const mbr_context *context, mbr_error *error);

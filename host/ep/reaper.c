@@ -1,14 +1,15 @@
-/* Responsible for the one thread that reaps when nobody allocates or polls. It sleeps without a
- * time-out while the queue is empty, until the open epoch's age otherwise, and with a doubling
- * back-off while values are not reached. Never touches an entry: its pass is anybody's pass. */
+/* Responsible for the one thread that reaps when nobody allocates or polls, and does the context's
+ * chores when they are due. It sleeps without a time-out while the queue is empty, until the open
+ * epoch's age otherwise, and with a doubling back-off while values are not reached. Never touches
+ * an entry: its pass is anybody's pass. */
 #include "abi/base/checked.h"
 #include "abi/base/error.h"
 #include "host/ep/internal.h"
 
 #define BACKOFF_MIN_NS 100000
 
-/* When there is something to do: 0 is now, UINT64_MAX is when somebody wakes it. */
-static uint64_t next_wake_locked(const mbr_context *context, uint64_t backoff_ns)
+/* When there is something to reap: 0 is now, UINT64_MAX is when somebody wakes it. */
+static uint64_t next_reap_locked(const mbr_context *context, uint64_t backoff_ns)
     MBR_REQUIRES(&context->lock)
 {
     bool is_ready = context->ready.first != NULL || context->lost.first != NULL;
@@ -25,6 +26,15 @@ static uint64_t next_wake_locked(const mbr_context *context, uint64_t backoff_ns
     if (context->open != NULL)
         wake_ns = mbr_min(wake_ns, context->open->opened_ns + MBR_EPOCH_AGE_NS);
     return wake_ns > now_ns ? wake_ns : 0;
+}
+
+static uint64_t next_wake_locked(const mbr_context *context, uint64_t backoff_ns)
+    MBR_REQUIRES(&context->lock)
+{
+    uint64_t due_ns = mbr_context_chores_due_locked(context);
+    if (due_ns != UINT64_MAX && due_ns <= mbr_clock_now(context->clock))
+        return 0;
+    return mbr_min(due_ns, next_reap_locked(context, backoff_ns));
 }
 
 void mbr_context_poke_reaper_locked(mbr_context *context, uint64_t until_ns)
@@ -61,6 +71,7 @@ static void *reap_on(void *argument)
     while (sleep_locked(context, backoff_ns)) {
         mbr_context_enter_locked(context);
         mbr_context_pass_locked(context, false);
+        mbr_context_do_chores_locked(context);
         mbr_context_leave_locked(context);
         backoff_ns = context->progress_count != seen
             ? BACKOFF_MIN_NS

@@ -36,6 +36,7 @@ _GOVERNOR = [
 _EP = [
     "audit",
     "capture",
+    "chore",
     "context",
     "gate",
     "lines",
