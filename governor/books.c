@@ -180,6 +180,11 @@ uint64_t mbr_take_aside(mbr_holder *holder, uint64_t most_bytes)
     return mbr_min(aside, most_bytes);
 }
 
+bool mbr_has_aside(const mbr_holder *holder)
+{
+    return atomic_load_explicit(&holder->aside_bytes, memory_order_relaxed) != 0;
+}
+
 void mbr_grant_return(mbr_holder *holder, uint64_t bytes)
 {
     place here = place_of(holder);

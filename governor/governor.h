@@ -217,6 +217,7 @@ mbr_status mbr_grant_all(
  */
 void mbr_set_aside(mbr_holder *holder, uint64_t bytes);
 uint64_t mbr_take_aside(mbr_holder *holder, uint64_t most_bytes);
+bool mbr_has_aside(const mbr_holder *holder);
 
 /* -> charged, without a grant and even past the limit: bytes that the device gave already. What
  * all claims together may not pass is 2^63 - 1: no device gave that, the host checks numbers first.

@@ -4,7 +4,7 @@
 #include <utlist.h>
 
 typedef struct mbr_totals {
-    uint64_t extents, pooled, parked, held, committed_ends_wrong, states_wrong;
+    uint64_t extents, pooled, parked, ahead, held, committed_ends_wrong, states_wrong;
 } mbr_totals;
 
 /* Every extent is counted where its list of users begins. */
@@ -43,6 +43,9 @@ static void count_range(const mbr_range *range, mbr_totals *totals)
             continue;
         if (slot->state == MBR_SLOT_PARKED)
             totals->parked += slot->extent->owned_bytes;
+        if (slot->is_ahead)
+            totals->ahead += slot->extent->owned_bytes;
+        totals->states_wrong += slot->is_ahead && slot->state != MBR_SLOT_PARKED;
         if (slot->extent->slots == slot)
             count_extent(slot->extent, totals);
     }
@@ -92,6 +95,7 @@ mbr_status mbr_backing_audit(mbr_backing *backing, mbr_error *error)
         {"extents", backing->extent_count, totals.extents},
         {"pooled bytes", backing->pooled_bytes, totals.pooled},
         {"parked bytes", backing->parked_bytes, totals.parked},
+        {"bytes ahead of need", backing->ahead_bytes, totals.ahead},
         {"held bytes", backing->held_bytes, totals.held},
         {"extents whose state does not fit their users", 0, totals.states_wrong},
         {"ranges whose committed end is wrong", 0, totals.committed_ends_wrong},

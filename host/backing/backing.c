@@ -95,6 +95,7 @@ mbr_status mbr_backing_create(
     created->authority = options->authority;
     created->heap = options->heap;
     created->keep_bytes = options->keep_bytes;
+    created->ahead_limit_bytes = options->ahead_bytes;
     created->busy_wait_ns =
         options->busy_wait_ns != 0 ? options->busy_wait_ns : MBR_BUSY_WAIT_DEFAULT_NS;
     mbr_lock_init(&created->lock, MBR_RANK_BACKING);
@@ -329,6 +330,7 @@ void mbr_backing_read(mbr_backing *backing, mbr_backing_figures *figures)
         .prefix_count = backing->prefix_count,
         .quarantined_count = backing->quarantined_count,
         .retained_bytes = backing->retained_bytes,
+        .ahead_bytes = backing->ahead_bytes,
     };
     mbr_lock_drop(&backing->lock);
 }

@@ -49,6 +49,7 @@ typedef struct mbr_backing_options {
     uint64_t keep_bytes;      /* cached bytes above it go back to the system on release */
     const mbr_heap *heap;
     uint64_t busy_wait_ns; /* how long a call waits for another one in its range; 0: 10 s */
+    uint64_t ahead_bytes;  /* the most that stands mapped ahead of need, beside those kept */
 } mbr_backing_options;
 
 mbr_status mbr_backing_create(
@@ -62,15 +63,18 @@ mbr_holder *mbr_backing_cache(mbr_backing *backing);
 mbr_port *mbr_backing_port(mbr_backing *backing);
 mbr_authority *mbr_backing_authority(mbr_backing *backing);
 void mbr_backing_set_keep(mbr_backing *backing, uint64_t keep_bytes);
+/* What stands ahead already and is above it stays until it is adopted or pressed. */
+void mbr_backing_set_ahead(mbr_backing *backing, uint64_t ahead_bytes);
+uint64_t mbr_backing_ahead_limit(mbr_backing *backing);
 /* What slabs over its spans hold idle counts against the backing's watermark:
- *     pooled + parked <= keep - idle, at rest
+ *     pooled + parked - ahead <= keep - idle, at rest
  * Takes no lock and gives nothing; where idle bytes rose, mbr_backing_keep_watermark follows. */
 void mbr_backing_count_idle(mbr_backing *backing, int64_t by_bytes);
 void mbr_backing_keep_watermark(mbr_backing *backing);
 
-/* Gives pooled, then parked extents back to the system, coldest first, until at most keep_bytes are
- * cached. What an unmap, destroy or release refused before is tried once more. Returns the bytes
- * released; nothing is while a capture is open. */
+/* Gives what is mapped ahead, then pooled and parked extents back to the system, coldest first,
+ * until at most keep_bytes are cached. What an unmap, destroy or release refused before is tried
+ * once more. Returns the bytes released; nothing is while a capture is open. */
 uint64_t mbr_backing_trim(mbr_backing *backing, uint64_t keep_bytes);
 /* A capture on the device has ended: what had to wait for that is given back, down to the
  * watermark. */
@@ -115,6 +119,7 @@ typedef struct mbr_backing_figures {
     uint64_t pooled_bytes, parked_bytes, held_bytes, span_bytes;
     uint64_t extent_count, range_count, cached_range_count, prefix_count;
     uint64_t quarantined_count, retained_bytes;
+    uint64_t ahead_bytes; /* of parked */
 } mbr_backing_figures;
 
 void mbr_backing_read(mbr_backing *backing, mbr_backing_figures *figures);
@@ -172,7 +177,8 @@ typedef struct mbr_grow_options {
     mbr_refusal *refusal;
 } mbr_grow_options;
 
-/* All parts or none; every range of one backing. */
+/* All parts or none; every range of one backing. With MBR_GROW_AHEAD the cache pays, whoever the
+ * holder is. */
 mbr_status mbr_backing_grow(mbr_backing *backing, const mbr_grow_options *options,
     mbr_range_grow_result *result, mbr_error *error);
 

@@ -1,18 +1,19 @@
-/* Gives cached extents back to the system: from the pool first, which costs one call, then from
- * parked ranges, coldest first. Picks only what the cache pays for. */
+/* Gives cached extents back to the system: first what stands ahead of need, then from the pool,
+ * which costs one call, then from parked ranges, coldest first. Picks only what the cache pays for.
+ */
 #include "host/backing/internal.h"
 
 #include <utlist.h>
 
 #define SEARCH_RANGE_COUNT 64 /* cached ranges looked at for one size */
 
+/* What stands ahead is nobody's to move elsewhere: it would be missed at once. */
 static bool last_parked(const mbr_range *range, uint64_t bytes, uint64_t *index)
 {
-    if (range->parked_bytes == 0)
-        return false;
     for (uint64_t i = range->slot_count; i-- > 0;) {
-        if (range->slots[i].state == MBR_SLOT_PARKED &&
-            (bytes == 0 || range->slots[i].extent->bytes == bytes)) {
+        const mbr_slot *slot = &range->slots[i];
+        if (slot->state == MBR_SLOT_PARKED && !slot->is_ahead &&
+            (bytes == 0 || slot->extent->bytes == bytes)) {
             *index = i;
             return true;
         }
@@ -26,7 +27,7 @@ static mbr_range *search(mbr_range *head, uint64_t bytes, const void *editor, ui
     for (mbr_range *range = head; range != NULL && looked < SEARCH_RANGE_COUNT;
          range = range->next) {
         bool free_to_take = range->editor == NULL || (range->editor == editor && !range->growing);
-        if (!free_to_take || range->parked_bytes == 0)
+        if (!free_to_take || range->parked_bytes == range->ahead_bytes)
             continue;
         looked++;
         if (last_parked(range, bytes, index))
@@ -38,7 +39,7 @@ static mbr_range *search(mbr_range *head, uint64_t bytes, const void *editor, ui
 mbr_range *mbr_find_parked(
     mbr_backing *backing, uint64_t bytes, const void *editor, uint64_t *index)
 {
-    if (backing->parked_bytes == 0)
+    if (backing->parked_bytes == backing->ahead_bytes)
         return NULL;
     mbr_range *found = search(backing->cached, bytes, editor, index);
     if (found == NULL)
@@ -79,19 +80,62 @@ static bool unpark_one(mbr_backing *backing, const void *editor)
     return unmapped;
 }
 
-uint64_t mbr_backing_evict_beside(mbr_backing *backing, uint64_t bytes, const void *editor)
+/* The furthest of what stands longest, in a range that nobody edits. */
+static mbr_range *find_ahead_locked(const mbr_backing *backing, uint64_t *index)
+{
+    mbr_range *range = backing->ahead;
+    while (range != NULL && range->editor != NULL)
+        range = range->ahead_next;
+    if (range == NULL)
+        return NULL;
+    for (*index = range->slot_count - 1; !range->slots[*index].is_ahead;)
+        --*index;
+    return range;
+}
+
+/* Unmaps one extent that stands ahead and gives it, or one of its size that was pooled meanwhile,
+ * back. False: there is none. */
+static bool give_one_ahead(mbr_backing *backing, uint64_t *released)
+{
+    int editor;
+    uint64_t index;
+    mbr_lock_take(&backing->lock);
+    mbr_range *range = find_ahead_locked(backing, &index);
+    if (range != NULL)
+        mbr_range_begin_edit(range, &editor);
+    mbr_lock_drop(&backing->lock);
+    if (range == NULL)
+        return false;
+    uint64_t bytes = range->slots[index].extent->bytes;
+    uint32_t group = range->slots[index].extent->isolation_group;
+    bool unmapped = mbr_range_unmap_slot(range, index);
+    mbr_lock_take(&backing->lock);
+    mbr_range_end_edit(range);
+    mbr_extent *extent = unmapped ? mbr_extent_pool_take(backing, bytes, group) : NULL;
+    mbr_lock_drop(&backing->lock);
+    if (extent != NULL)
+        *released += mbr_extent_destroy(backing, extent);
+    return true; /* also where it is stuck: it does not stand ahead any more */
+}
+
+typedef enum mbr_evicted { MBR_EVICT_ALL, MBR_EVICT_KEPT } mbr_evicted;
+
+static uint64_t evict(mbr_backing *backing, uint64_t bytes, const void *editor, mbr_evicted which)
 {
     uint64_t released = 0;
     if (!mbr_port_try_enter_gate(backing->port)) /* it is made up for by mbr_backing_catch_up */
         return 0;
+    bool ahead = which == MBR_EVICT_ALL;
     while (released < bytes) {
         mbr_lock_take(&backing->lock);
         bool lost = mbr_backing_device_locked(backing) == MBR_DEVICE_IS_LOST;
-        mbr_extent *extent = lost ? NULL : mbr_extent_pool_take_coldest(backing);
+        mbr_extent *extent = lost || ahead ? NULL : mbr_extent_pool_take_coldest(backing);
         mbr_lock_drop(&backing->lock);
         if (lost) /* I12 */
             break;
-        if (extent != NULL)
+        if (ahead)
+            ahead = give_one_ahead(backing, &released);
+        else if (extent != NULL)
             released += mbr_extent_destroy(backing, extent);
         else if (!unpark_one(backing, editor))
             break;
@@ -100,22 +144,29 @@ uint64_t mbr_backing_evict_beside(mbr_backing *backing, uint64_t bytes, const vo
     return released;
 }
 
+uint64_t mbr_backing_evict_beside(mbr_backing *backing, uint64_t bytes, const void *editor)
+{
+    return evict(backing, bytes, editor, MBR_EVICT_ALL);
+}
+
 uint64_t mbr_backing_evict(mbr_backing *backing, uint64_t bytes)
 {
     return mbr_backing_evict_beside(backing, bytes, NULL);
 }
 
-static uint64_t trim(mbr_backing *backing, uint64_t keep_bytes)
+static uint64_t trim(mbr_backing *backing, uint64_t keep_bytes, mbr_evicted which)
 {
     mbr_lock_take(&backing->lock);
     uint64_t cached = mbr_backing_cached_bytes_locked(backing);
+    if (which == MBR_EVICT_KEPT) /* what stands ahead has a bound of its own */
+        cached -= backing->ahead_bytes;
     mbr_lock_drop(&backing->lock);
-    return cached <= keep_bytes ? 0 : mbr_backing_evict(backing, cached - keep_bytes);
+    return cached <= keep_bytes ? 0 : evict(backing, cached - keep_bytes, NULL, which);
 }
 
 uint64_t mbr_backing_trim(mbr_backing *backing, uint64_t keep_bytes)
 {
-    return mbr_backing_retry_quarantined(backing) + trim(backing, keep_bytes);
+    return mbr_backing_retry_quarantined(backing) + trim(backing, keep_bytes, MBR_EVICT_ALL);
 }
 
 void mbr_backing_catch_up(mbr_backing *backing)
@@ -128,5 +179,5 @@ void mbr_backing_keep_watermark(mbr_backing *backing)
 {
     uint64_t keep = atomic_load_explicit(&backing->keep_bytes, memory_order_relaxed);
     uint64_t idle = atomic_load_explicit(&backing->idle_bytes, memory_order_relaxed);
-    trim(backing, keep - mbr_min(keep, idle));
+    trim(backing, keep - mbr_min(keep, idle), MBR_EVICT_KEPT);
 }

@@ -193,14 +193,12 @@ static mbr_status map_items(mbr_growth_run *run)
 /* ---- Contents (I21)
  * ------------------------------------------------------------------------------------------- */
 
-static bool needs_fill(const mbr_growth_run *run, const mbr_plan_item *item)
+bool mbr_extent_needs_fill(const mbr_range *range, const mbr_extent *extent, uint32_t flags)
 {
-    const mbr_extent *extent = item->extent;
     if (extent->content == MBR_CONTENT_ZERO)
         return false;
-    return (run->options->flags & MBR_GROW_ZEROED) != 0 ||
-        extent->isolation_group != item->range->isolation_group ||
-        (extent->content == MBR_CONTENT_UNDEFINED && run->backing->has_groups);
+    return (flags & MBR_GROW_ZEROED) != 0 || extent->isolation_group != range->isolation_group ||
+        (extent->content == MBR_CONTENT_UNDEFINED && range->backing->has_groups);
 }
 
 static mbr_status fill_item(mbr_growth_run *run, mbr_plan_item *item)
@@ -221,7 +219,7 @@ static mbr_status fill_items(mbr_growth_run *run)
 {
     for (uint64_t i = 0; i < run->plan.item_count; i++) {
         mbr_plan_item *item = &run->plan.items[i];
-        if (!needs_fill(run, item))
+        if (!mbr_extent_needs_fill(item->range, item->extent, run->options->flags))
             continue;
         mbr_status status = fill_item(run, item);
         item->filled = status != MBR_BUSY; /* another failure may have enqueued it */
@@ -349,22 +347,43 @@ static mbr_status take_budget(mbr_growth_run *run)
  * ----------------------------------------------------------------------------------------------------------
  */
 
+void mbr_slot_adopt_locked(mbr_range *range, uint64_t index, mbr_holder *holder)
+{
+    mbr_slot *slot = &range->slots[index];
+    mbr_extent *extent = slot->extent;
+    mbr_range_set_slot(range, index, MBR_SLOT_COMMITTED);
+    mbr_extent_move(range->backing, extent, MBR_EXTENT_MAPPED);
+    slot->holder = holder;
+    extent->payer = holder;
+    extent->isolation_group = range->isolation_group;
+    extent->content = MBR_CONTENT_STALE; /* of its next life */
+}
+
+/* Nobody has seen it yet: its content and its isolation group are those of who had it before. */
+static void park_item_locked(mbr_growth_run *run, mbr_plan_item *item)
+{
+    mbr_extent_move(run->backing, item->extent, MBR_EXTENT_MAPPED);
+    mbr_extent_move(run->backing, item->extent, MBR_EXTENT_PARKED);
+    mbr_range_set_slot(item->range, item->index, MBR_SLOT_PARKED);
+    mbr_ahead_mark_locked(item->range, item->index);
+}
+
 static void publish_item_locked(mbr_growth_run *run, mbr_plan_item *item)
 {
-    mbr_extent *extent = item->extent;
     mbr_slot *slot = &item->range->slots[item->index];
-    if (item->source != MBR_SOURCE_PARKED && item->source != MBR_SOURCE_LEAVING)
-        mbr_extent_add_slot(extent, slot);
-    mbr_range_set_slot(item->range, item->index, MBR_SLOT_COMMITTED);
     if (item->source == MBR_SOURCE_LEAVING) {
+        mbr_range_set_slot(item->range, item->index, MBR_SLOT_COMMITTED);
         slot->leave->is_former = true; /* users and payer are as they were */
         slot->leave = NULL;
+        item->extent->content = MBR_CONTENT_STALE;
         return;
     }
-    mbr_extent_move(run->backing, extent, MBR_EXTENT_MAPPED);
-    slot->holder = run->options->holder;
-    extent->payer = run->options->holder; /* the transfer was booked by take_budget */
-    extent->isolation_group = item->range->isolation_group;
+    if (item->source != MBR_SOURCE_PARKED)
+        mbr_extent_add_slot(item->extent, slot);
+    if (run->plan.ahead)
+        park_item_locked(run, item);
+    else /* the transfer was booked by take_budget */
+        mbr_slot_adopt_locked(item->range, item->index, run->options->holder);
 }
 
 static void publish(mbr_growth_run *run, mbr_range_grow_result *result)
@@ -381,7 +400,6 @@ static void publish(mbr_growth_run *run, mbr_range_grow_result *result)
             plan->items[i].source == MBR_SOURCE_LEAVING;
         mapped += stays ? 0 : plan->items[i].bytes;
         publish_item_locked(run, &plan->items[i]);
-        plan->items[i].extent->content = MBR_CONTENT_STALE; /* of its next life */
     }
     for (uint32_t i = 0; i < plan->part_count; i++)
         mbr_range_update_committed_end(plan->parts[i].range);
@@ -390,9 +408,7 @@ static void publish(mbr_growth_run *run, mbr_range_grow_result *result)
     if (plan->parked_bytes != 0 && run->options->holder != backing->cache)
         mbr_mapped_transfer(backing->cache, run->options->holder, plan->parked_bytes);
     mbr_grant_return(run->options->holder, run->granted_bytes);
-    result->content = zero ? MBR_CONTENT_ZERO
-        : undefined        ? MBR_CONTENT_UNDEFINED
-                           : MBR_CONTENT_STALE;
+    result->content = mbr_content_of(zero, undefined);
     result->created_bytes = plan->create_bytes;
     result->pooled_bytes = plan->pool_bytes;
     result->parked_bytes = plan->parked_bytes + plan->rejoined_bytes;
@@ -408,7 +424,7 @@ static mbr_status execute(mbr_growth_run *run)
     mbr_status status = make_extents(run);
     if (status == MBR_OK)
         status = map_items(run);
-    if (status == MBR_OK)
+    if (status == MBR_OK && !run->plan.ahead) /* its first use fills what stands ahead */
         status = fill_items(run);
     if (status == MBR_OK && run->options->publish != NULL) {
         mbr_lock_assert_none_held();
@@ -492,7 +508,7 @@ static mbr_status attempt_under_pressure(mbr_growth_run *run, mbr_range_grow_res
     for (;;) {
         uint64_t short_bytes;
         mbr_status status = attempt(run, result, &short_bytes);
-        if (status == MBR_OK || short_bytes == 0 || !make_room(run, short_bytes))
+        if (status == MBR_OK || short_bytes == 0 || run->plan.ahead || !make_room(run, short_bytes))
             return status;
         if (!run->planned) {
             mbr_plan_sources(&run->plan);
@@ -508,8 +524,9 @@ static void note_graphs(const mbr_plan *plan, uint64_t stream_id)
         mbr_range_note_graphs(plan->parts[i].range, stream_id);
 }
 
-mbr_status mbr_backing_grow(mbr_backing *backing, const mbr_grow_options *options,
-    mbr_range_grow_result *result, mbr_error *error)
+/* Kept out of its caller, whose frame would otherwise hold a plan. */
+__attribute__((noinline)) static mbr_status grow_by_plan(mbr_backing *backing,
+    const mbr_grow_options *options, mbr_range_grow_result *result, mbr_error *error)
 {
     /* The caller's struct may know fewer fields: what decides here is a copy of its own. */
     mbr_refusal refusal = {MBR_SIZED(mbr_refusal)};
@@ -517,17 +534,23 @@ mbr_status mbr_backing_grow(mbr_backing *backing, const mbr_grow_options *option
     own_options.refusal = &refusal;
     mbr_growth_run run = {
         .options = &own_options, .backing = backing, .error = error, .planned = true};
-    *result = (mbr_range_grow_result){.struct_size = result->struct_size};
 
-    run.plan.holder = options->holder;
+    run.plan.ahead = (options->flags & MBR_GROW_AHEAD) != 0;
+    if (run.plan.ahead)
+        own_options.holder = backing->cache;
+    run.plan.holder = own_options.holder;
     run.plan.stream_id = options->stream_id;
     mbr_status status =
         mbr_plan_make(&run.plan, backing, options->parts, options->part_count, error);
     if (status != MBR_OK)
         return status;
     note_graphs(&run.plan, options->stream_id);
-    status = attempt_under_pressure(&run, result);
-    if (status == MBR_OVER_BUDGET && refusal.reason != 0 && !run.refused_by_client)
+    if (run.plan.ahead)
+        status = mbr_ahead_check_room(backing, run.plan.create_bytes + run.plan.pool_bytes, error);
+    if (status == MBR_OK)
+        status = attempt_under_pressure(&run, result);
+    if (status == MBR_OVER_BUDGET && refusal.reason != 0 && !run.refused_by_client &&
+        !run.plan.ahead)
         mbr_context_give_refusal(run.plan.parts[0].range->context, &refusal, options->refusal);
     if (run.planned)
         mbr_plan_drop_sources(&run.plan);
@@ -539,4 +562,13 @@ mbr_status mbr_backing_grow(mbr_backing *backing, const mbr_grow_options *option
             (unsigned long long)run.residual_bytes);
     }
     return status;
+}
+
+mbr_status mbr_backing_grow(mbr_backing *backing, const mbr_grow_options *options,
+    mbr_range_grow_result *result, mbr_error *error)
+{
+    *result = (mbr_range_grow_result){.struct_size = result->struct_size};
+    bool adopted =
+        (options->flags & MBR_GROW_AHEAD) == 0 && mbr_backing_adopt(backing, options, result);
+    return adopted ? MBR_OK : grow_by_plan(backing, options, result, error);
 }

@@ -53,6 +53,7 @@ typedef struct mbr_slot {
     bool lost;               /* in a range that ended with its context lost */
     struct mbr_leave *leave; /* of a leaving slot: the decommit that it waits for (release.c) */
     bool planned;            /* by the plan that edits the range: parts may overlap */
+    bool is_ahead;           /* of a parked slot: no life of the range has used it yet */
     bool may_retry;          /* of a stuck slot: its unmap was refused and changed nothing */
     uint32_t tried;          /* in the last round of retries that looked at it */
 } mbr_slot;
@@ -103,11 +104,14 @@ struct mbr_range {
     bool cached;   /* in the cache's lists */
     bool retained; /* out of use for good, or until the end of a lost context is confirmed */
     const void *editor;
-    bool growing; /* its editor is a plan that grows it, not one that takes from it */
+    bool growing;          /* its editor is a plan that grows it, not one that takes from it */
+    bool is_mapping_ahead; /* its editor fills empty slots alone: what is parked may be adopted */
     mbr_slot *slots;
     uint64_t slot_count;
     _Atomic uint64_t committed_end; /* [0, end) is committed or aliased */
     uint64_t committed_bytes, alias_bytes, parked_bytes, leaving_bytes;
+    uint64_t ahead_bytes; /* of parked */
+    uint64_t ahead_ns;    /* when the last of them was mapped */
     uint64_t stuck_count;
     uint64_t leave_count;     /* decommits in the queue; the end waits for them */
     struct mbr_leave *leaves; /* the same, but for what is lost; none goes while a plan edits */
@@ -120,6 +124,7 @@ struct mbr_range {
     mbr_deferred deferred;                       /* of its end */
     struct mbr_range *next, *prev;               /* live, cached (coldest first) or spare */
     struct mbr_range *bucket_next, *bucket_prev; /* cached ranges of one shape */
+    struct mbr_range *ahead_next, *ahead_prev;   /* that have something ahead */
 };
 
 /* A decommit, until its streams are done. */
@@ -186,6 +191,7 @@ struct mbr_backing {
     mbr_range *cached; /* coldest first */
     mbr_range *spare;  /* records without addresses */
     mbr_range *retained;
+    mbr_range *ahead; /* with something ahead, of whatever list; what stands longest first */
     mbr_range *buckets[MBR_RANGE_BUCKET_COUNT];
     mbr_pool_class pool[MBR_POOL_CLASS_LIMIT_COUNT];
     uint32_t pool_class_count;
@@ -198,6 +204,8 @@ struct mbr_backing {
     mbr_backing_user *users;
     mbr_prefix *prefixes;
     uint64_t pooled_bytes, parked_bytes, held_bytes, span_bytes;
+    uint64_t ahead_bytes; /* of parked */
+    _Atomic uint64_t ahead_limit_bytes;
     uint64_t withheld_span_bytes;
     uint64_t extent_count, live_count, cached_count, prefix_count, span_count;
     uint64_t quarantined_count, retained_bytes;
@@ -290,6 +298,31 @@ bool mbr_range_unmap_slot(mbr_range *range, uint64_t index);
 mbr_status mbr_slot_unmap_if_there(const mbr_range *range, uint64_t index, mbr_answer *answer);
 /* Under the lock: the slot's mapping stays, and what it maps is quarantined. */
 void mbr_slot_strand(mbr_range *range, uint64_t index, bool may_retry);
+
+/* ---- ahead.c: under the lock, but for the last two ----------------------------------------------
+ */
+void mbr_ahead_mark_locked(mbr_range *range, uint64_t index);
+void mbr_ahead_unmark_locked(mbr_range *range, uint64_t index);
+/* What the range has ahead is parked like other cache from now on. */
+void mbr_ahead_forget_locked(mbr_range *range);
+/* MBR_OVER_BUDGET: so many bytes more would be above the bound. */
+mbr_status mbr_ahead_check_room(mbr_backing *backing, uint64_t bytes, mbr_error *error);
+/* The whole growth at once, where all that is missing stands there, parked, and needs no fill. No
+ * slot is called, nothing waited for, no memory taken. False: nothing changed. */
+bool mbr_backing_adopt(
+    mbr_backing *backing, const mbr_grow_options *options, mbr_range_grow_result *result);
+
+/* ---- grow.c ------------------------------------------------------------------------------------
+ */
+/* Whether it may only be handed out filled (I21). */
+bool mbr_extent_needs_fill(const mbr_range *range, const mbr_extent *extent, uint32_t flags);
+/* Under the lock: what was parked there is the holder's, who has the bytes already. */
+void mbr_slot_adopt_locked(mbr_range *range, uint64_t index, mbr_holder *holder);
+
+static inline uint32_t mbr_content_of(bool all_zero, bool any_undefined)
+{
+    return all_zero ? MBR_CONTENT_ZERO : any_undefined ? MBR_CONTENT_UNDEFINED : MBR_CONTENT_STALE;
+}
 
 /* ---- hold.c
  * ---------------------------------------------------------------------------------------- */

@@ -6,7 +6,7 @@
 /* ---- The ranges of a plan
  * ------------------------------------------------------------------------------ */
 
-static mbr_status check_part(
+mbr_status mbr_plan_check_part(
     const mbr_backing *backing, const mbr_range_part *part, mbr_error *error)
 {
     const mbr_range *range = part->range;
@@ -42,14 +42,17 @@ static bool all_free(const void *what)
 static mbr_status mark_ranges_locked(mbr_plan *plan, mbr_backing *backing, mbr_error *error)
     MBR_REQUIRES(&backing->lock)
 {
-    mbr_status status = mbr_backing_await_free(backing, all_free, plan, error);
+    mbr_status status = plan->ahead && !all_free(plan)
+        ? mbr_fail(error, MBR_BUSY, "another call is inside one of the ranges; later")
+        : mbr_backing_await_free(backing, all_free, plan, error);
     for (uint32_t i = 0; i < plan->part_count && status == MBR_OK; i++)
-        status = check_part(backing, &plan->parts[i], error);
+        status = mbr_plan_check_part(backing, &plan->parts[i], error);
     if (status != MBR_OK)
         return status;
     for (uint32_t i = 0; i < plan->part_count; i++) {
         plan->parts[i].range->editor = plan;
         plan->parts[i].range->growing = true;
+        plan->parts[i].range->is_mapping_ahead = plan->ahead;
     }
     return MBR_OK;
 }
@@ -58,7 +61,7 @@ static void unmark_ranges_locked(mbr_plan *plan)
 {
     for (uint32_t i = 0; i < plan->part_count; i++) {
         plan->parts[i].range->editor = NULL;
-        plan->parts[i].range->growing = false;
+        plan->parts[i].range->growing = plan->parts[i].range->is_mapping_ahead = false;
     }
     mbr_condition_signal_all(&plan->backing->edited);
 }
@@ -105,9 +108,9 @@ static bool is_after_the_former(const mbr_range *range, uint64_t index)
 static bool may_rejoin(const mbr_plan *plan, const mbr_range *range, uint64_t index)
 {
     const mbr_slot *slot = &range->slots[index];
-    return slot->state == MBR_SLOT_LEAVING && plan->stream_id != 0 && !slot->was_alias &&
-        slot->holder == plan->holder && slot->leave != NULL && slot->leave->is_before &&
-        slot->extent->slot_count == 1 && slot->extent->keeps == NULL &&
+    return slot->state == MBR_SLOT_LEAVING && !plan->ahead && plan->stream_id != 0 &&
+        !slot->was_alias && slot->holder == plan->holder && slot->leave != NULL &&
+        slot->leave->is_before && slot->extent->slot_count == 1 && slot->extent->keeps == NULL &&
         is_after_the_former(range, index);
 }
 
@@ -121,7 +124,8 @@ static mbr_status walk_part(mbr_plan *plan, uint32_t part_index, bool fill, mbr_
     mbr_range_slots(range, part->offset_bytes, part->bytes, &first, &end);
     for (uint64_t index = first; index < end; index++) {
         mbr_slot_state state = range->slots[index].state;
-        if (state == MBR_SLOT_COMMITTED || state == MBR_SLOT_ALIAS)
+        if (state == MBR_SLOT_COMMITTED || state == MBR_SLOT_ALIAS ||
+            (plan->ahead && state == MBR_SLOT_PARKED))
             continue;
         bool leaves = state == MBR_SLOT_LEAVING && !may_rejoin(plan, range, index);
         if (leaves || state == MBR_SLOT_STUCK)
@@ -226,7 +230,7 @@ void mbr_plan_sources(mbr_plan *plan)
 {
     plan->create_bytes = plan->pool_bytes = plan->parked_bytes = plan->adopted_owned_bytes = 0;
     plan->rejoined_bytes = 0;
-    plan->may_steal = !mbr_port_is_gated(plan->backing->port);
+    plan->may_steal = !plan->ahead && !mbr_port_is_gated(plan->backing->port);
     mbr_lock_take(&plan->backing->lock);
     for (uint64_t i = 0; i < plan->item_count; i++)
         choose_source(plan, &plan->items[i]);

@@ -41,6 +41,7 @@ typedef struct mbr_plan {
     uint32_t part_count;
     const mbr_holder *holder; /* pays; set before, like the next */
     uint64_t stream_id;       /* on which the memory is used first; 0: none is known */
+    bool ahead;               /* only empty slots, to be parked; set before, too */
     bool may_steal;           /* no capture is open, so that parked extents may be moved */
     mbr_plan_item *items;
     uint64_t item_count, item_capacity;
@@ -50,8 +51,12 @@ typedef struct mbr_plan {
     mbr_plan_item inline_items[MBR_PLAN_INLINE_COUNT];
 } mbr_plan;
 
+/* Under the lock: whether the part may grow now. */
+mbr_status mbr_plan_check_part(
+    const mbr_backing *backing, const mbr_range_part *part, mbr_error *error);
 /* Checks the parts, marks their ranges with this plan as editor, and plans. On failure nothing is
- * marked. MBR_BUSY: a slot is stuck, or leaving behind other streams or for another holder. */
+ * marked. MBR_BUSY: a slot is stuck, or leaving behind other streams or for another holder; where
+ * it maps ahead, also that somebody edits a range. */
 mbr_status mbr_plan_make(mbr_plan *plan, mbr_backing *backing, const mbr_range_part *parts,
     uint32_t part_count, mbr_error *error);
 /* Plans again after something was evicted; the ranges are still marked, nothing was executed. */

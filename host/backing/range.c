@@ -66,6 +66,8 @@ void mbr_range_set_slot(mbr_range *range, uint64_t index, mbr_slot_state state)
         *after += bytes;
     if (slot->state == MBR_SLOT_PARKED)
         range->backing->parked_bytes -= slot->extent->owned_bytes;
+    if (slot->is_ahead)
+        mbr_ahead_unmark_locked(range, index);
     if (state == MBR_SLOT_PARKED)
         range->backing->parked_bytes += slot->extent->owned_bytes;
     range->stuck_count += state == MBR_SLOT_STUCK;

@@ -51,6 +51,7 @@ static void finish_ended(mbr_range *range)
     mbr_lock_take(&backing->lock);
     DL_DELETE(backing->live, range);
     backing->live_count--;
+    mbr_ahead_forget_locked(range);
     bool room = backing->cached_count < MBR_CACHED_RANGE_LIMIT_COUNT ||
         mbr_backing_device_locked(backing) == MBR_DEVICE_IS_LOST;
     bool keeps = range->stuck_count == 0 && room;
@@ -103,6 +104,7 @@ static void end_retained(mbr_range *range)
     }
     DL_DELETE(backing->live, range);
     backing->live_count--;
+    mbr_ahead_forget_locked(range);
     range->retained = true;
     DL_APPEND(backing->retained, range);
     mbr_range_end_edit(range);

@@ -74,7 +74,7 @@ static void unrefer_parts(mbr_manager *manager, const mbr_bind_parts *parts)
 }
 
 static mbr_status create_backing(mbr_manager *manager, const mbr_bind_parts *parts,
-    uint64_t keep_bytes, mbr_backing_record **record, mbr_error *error)
+    const mbr_bind_request *request, mbr_backing_record **record, mbr_error *error)
 {
     *record = NULL;
     mbr_backing_record *created = mbr_heap_allocate(&manager->heap, sizeof(*created));
@@ -89,7 +89,8 @@ static mbr_status create_backing(mbr_manager *manager, const mbr_bind_parts *par
     mbr_backing_options options = {.port = parts->mechanism->port,
         .authority = parts->authority->authority,
         .name = name,
-        .keep_bytes = keep_bytes,
+        .keep_bytes = request->cache_keep_bytes,
+        .ahead_bytes = request->ahead_bytes,
         .heap = &manager->heap};
     mbr_status status = mbr_backing_create(&options, &created->backing, error);
     if (status != MBR_OK) {
@@ -104,17 +105,18 @@ static mbr_status create_backing(mbr_manager *manager, const mbr_bind_parts *par
 }
 
 static mbr_status take_backing(mbr_manager *manager, const mbr_bind_parts *parts,
-    uint64_t keep_bytes, mbr_backing_record **record, mbr_error *error)
+    const mbr_bind_request *request, mbr_backing_record **record, mbr_error *error)
 {
     mbr_lock_take(&manager->lock);
     *record = share_backing_locked(manager, parts);
     mbr_lock_drop(&manager->lock);
     if (*record != NULL) {
-        mbr_backing_set_keep((*record)->backing, keep_bytes);
+        mbr_backing_set_keep((*record)->backing, request->cache_keep_bytes);
+        mbr_backing_set_ahead((*record)->backing, request->ahead_bytes);
         return MBR_OK;
     }
     mbr_backing_record *created;
-    mbr_status status = create_backing(manager, parts, keep_bytes, &created, error);
+    mbr_status status = create_backing(manager, parts, request, &created, error);
     if (status != MBR_OK)
         return status;
     mbr_lock_take(&manager->lock);
@@ -217,7 +219,7 @@ static mbr_status make_binding(mbr_manager *manager, const mbr_bind_request *req
         goto free_record;
     status = check_tier(&parts, error);
     if (status == MBR_OK)
-        status = take_backing(manager, &parts, request->cache_keep_bytes, &record->backing, error);
+        status = take_backing(manager, &parts, request, &record->backing, error);
     if (status != MBR_OK)
         goto unrefer;
     record->user.context = parts.ep->context;
@@ -358,7 +360,8 @@ mbr_status mbr_manager_read_binding(mbr_manager *manager, mbr_binding_handle bin
     mbr_binding_figures whole = {.isolation_group = record->isolation_group,
         .mechanism = {record->backing->mechanism->handle},
         .authority = {record->backing->authority->handle},
-        .ep = {record->ep->handle}};
+        .ep = {record->ep->handle},
+        .ahead_bytes = mbr_backing_ahead_limit(record->backing->backing)};
     mbr_lock_take(&manager->lock);
     whole.range_count = record->range_count;
     whole.prefix_count = record->prefix_count;

@@ -246,6 +246,18 @@ mbr_status mbr_ep_read(
     return MBR_OK;
 }
 
+mbr_status mbr_manager_begin_chore(
+    mbr_manager *manager, mbr_binding_handle binding, mbr_chore *chore, mbr_error *error)
+{
+    mbr_status status;
+    mbr_walk walk = mbr_begin_walk(manager); /* so that the EP stays until it is pinned */
+    const mbr_binding_record *record = mbr_find_binding(manager, binding.value, &status, error);
+    if (record != NULL)
+        status = mbr_chore_begin(chore, record->ep->context, error);
+    mbr_end_walk(manager, walk);
+    return status;
+}
+
 /* ---- Streams
  * ------------------------------------------------------------------------------------------------------
  */

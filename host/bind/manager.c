@@ -314,8 +314,10 @@ void mbr_manager_poll(mbr_manager *manager)
     uint32_t cursor = 0;
     mbr_ep_record *ep;
     mbr_walk walk = mbr_begin_walk(manager);
-    while ((ep = mbr_table_next(&manager->eps, &cursor)) != NULL)
+    while ((ep = mbr_table_next(&manager->eps, &cursor)) != NULL) {
         mbr_context_reap(ep->context, true);
+        mbr_context_do_chores(ep->context);
+    }
     sample_limits(manager);
     mbr_end_walk(manager, walk);
     poll_authorities(manager);

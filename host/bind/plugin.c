@@ -259,6 +259,7 @@ static void add_cached(
         mbr_backing_read(backing->backing, &kept);
         figures->pooled_bytes += kept.pooled_bytes;
         figures->parked_bytes += kept.parked_bytes;
+        figures->ahead_bytes += kept.ahead_bytes;
         figures->held_bytes += kept.held_bytes;
         figures->quarantined_count += kept.quarantined_count;
     }

@@ -196,7 +196,13 @@ __attribute__((noinline)) mbr_status mbr_range_grow_kept(mbr_manager *manager, c
     mbr_range_grow_request own;
     mbr_status taken = MBR_TAKE(&own, mbr_range_grow_request, refusal, request, error);
     if (taken == MBR_OK)
-        taken = mbr_flags_check(own.flags, MBR_GROW_ZEROED, "mbr_range_grow_request", error);
+        taken = mbr_flags_check(
+            own.flags, MBR_GROW_ZEROED | MBR_GROW_AHEAD, "mbr_range_grow_request", error);
+    bool ahead = (own.flags & MBR_GROW_AHEAD) != 0;
+    if (taken == MBR_OK && ahead && (own.publish != NULL || (own.flags & MBR_GROW_ZEROED) != 0))
+        taken = mbr_fail(error, MBR_INVALID_ARGUMENT,
+            "MBR_GROW_AHEAD goes with neither a publish callback nor MBR_GROW_ZEROED: nothing is "
+            "handed out yet");
     if (taken != MBR_OK)
         return taken;
     request = &own;
@@ -227,7 +233,7 @@ __attribute__((noinline)) mbr_status mbr_range_grow_kept(mbr_manager *manager, c
     /* What is on its way back: bytes, or an extent that the range has let go. */
     bool may_change = MBR_STATUS_CLASS(status) == MBR_CLASS_EXHAUSTED ||
         (status == MBR_BUSY && request->publish == NULL);
-    if (may_change && mbr_context_reap(list.context, true) != 0)
+    if (may_change && !ahead && mbr_context_reap(list.context, true) != 0)
         status = mbr_backing_grow(list.backing, &options, &whole, error);
     release_parts(manager, &list, request->piece_count);
     mbr_growable_give(result, &whole, sizeof(whole));

@@ -5,6 +5,7 @@
 
 #include "abi/base/seam.h"
 #include "governor/shared_os.h"
+#include "host/ep/chore.h"
 #include "host/ep/thread.h"
 #include "host/loader/os.h"
 #include "membrane/manager.h"
@@ -22,5 +23,8 @@ mbr_status mbr_manager_create_with_seams(const mbr_manager_options *options,
 
 /* What holders above the client interface allocate from; as long as the manager lives. */
 const mbr_heap *mbr_manager_heap(const mbr_manager *manager);
+/* mbr_chore_begin with the binding's EP. */
+mbr_status mbr_manager_begin_chore(
+    mbr_manager *manager, mbr_binding_handle binding, mbr_chore *chore, mbr_error *error);
 
 #endif

@@ -107,6 +107,7 @@ typedef struct mbr_mechanism_figures {
     char name[64];
     uint64_t extent_max_bytes;      /* the largest extent that it makes */
     uint64_t reservation_max_bytes; /* the largest range of addresses */
+    uint64_t ahead_bytes;           /* of parked: mapped ahead of need */
 } mbr_mechanism_figures;
 
 #define MBR_CAPABILITY_VIRTUAL 1
@@ -205,6 +206,9 @@ typedef struct mbr_bind_request {
     uint64_t cache_keep_bytes; /* watermark: cached bytes above it (pooled and parked extents, idle
                                 * slabs; threads' own blocks beside them) go back on release.
                                 * UINT64_MAX: keep all that the limit leaves room for */
+    uint64_t ahead_bytes; /* the most that stands mapped ahead of need, beside the watermark, paid
+                           * by the cache and the first to go under pressure: MBR_GROW_AHEAD, KV
+                           * caches (membrane/kv.h). 0: nothing does */
 } mbr_bind_request;
 
 /* Mechanism, EP context, authority and fact snapshot under one identity that is never used again.
@@ -225,6 +229,7 @@ typedef struct mbr_binding_figures {
     mbr_ep_handle ep;
     uint64_t range_count;
     uint64_t prefix_count;
+    uint64_t ahead_bytes; /* the bound that was given last for its mechanism and authority */
 } mbr_binding_figures;
 
 /* What the binding's present generation stands for. MBR_STALE after a switch. */

@@ -62,6 +62,12 @@ typedef struct mbr_piece {
 } mbr_piece;
 
 #define MBR_GROW_ZEROED 1 /* critical: what is new is zero */
+/* critical: what is missing in the pieces is mapped ahead of need: parked there, paid by the cache
+ * and the first to go under pressure, until a growth adopts it without a driver call. Presses
+ * nobody, waits for nobody who is inside one of the ranges (MBR_BUSY), and is MBR_OVER_BUDGET past
+ * the binding's ahead_bytes. Another thread may meanwhile grow the ranges over what stands there
+ * already. No publish callback. */
+#define MBR_GROW_AHEAD 2
 
 typedef struct mbr_range_grow_request {
     uint32_t struct_size;

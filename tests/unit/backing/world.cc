@@ -31,7 +31,7 @@ World::World(uint64_t limit, uint64_t keep, uint64_t busy_wait_ns, const mbr_pro
     EXPECT_EQ(MBR_OK, mbr_context_attach_stream(context, native, &stream, &error)) << error.text;
     mbr_addresses_init(&addresses);
     EXPECT_EQ(MBR_OK, mbr_port_create(&fake.mechanism, &addresses, &heap.heap, &port, &error));
-    mbr_backing_options options = {port, authority, "cache", keep, &heap.heap, busy_wait_ns};
+    mbr_backing_options options = {port, authority, "cache", keep, &heap.heap, busy_wait_ns, 0};
     EXPECT_EQ(MBR_OK, mbr_backing_create(&options, &backing, &error)) << error.text;
 }
 
