@@ -26,27 +26,39 @@ static uint64_t release_tokens(const mbr_extents *extents, uint64_t held_first, 
     return first + layout->group.window_tokens; /* both far below 2^63 */
 }
 
+uint64_t mbr_kv_capacity_of(const mbr_kv *kv, uint64_t tokens)
+{
+    uint64_t capacity = kv->max_tokens;
+    for (uint32_t i = 0; i < kv->group_count; i++)
+        capacity = mbr_min(capacity, mbr_commit_capacity_tokens(&kv->groups[i].extents, tokens));
+    return capacity;
+}
+
 void mbr_sequence_publish(mbr_sequence *sequence, uint64_t tokens)
 {
     const mbr_kv *kv = sequence->kv;
-    uint64_t capacity = kv->max_tokens, quiet = UINT64_MAX;
-    for (uint32_t i = 0; i < kv->group_count; i++) {
-        const mbr_sequence_group *group = &sequence->groups[i];
-        const mbr_extents *extents = &kv->groups[i].extents;
-        if (kv->mode != MBR_KV_GROWING) {
-            capacity = group->layout.max_tokens;
-            continue;
-        }
-        capacity = mbr_min(capacity, mbr_commit_capacity_tokens(extents, tokens));
-        quiet = mbr_min(quiet, release_tokens(extents, group->held_first, tokens));
+    uint64_t capacity, quiet = UINT64_MAX;
+    if (kv->mode != MBR_KV_GROWING) {
+        capacity = sequence->groups[kv->group_count - 1].layout.max_tokens;
+    } else {
+        capacity = mbr_kv_capacity_of(kv, tokens);
+        for (uint32_t i = 0; i < kv->group_count; i++)
+            quiet = mbr_min(quiet,
+                release_tokens(&kv->groups[i].extents, sequence->groups[i].held_first, tokens));
     }
-    sequence->capacity_tokens = capacity;
+    atomic_store_explicit(&sequence->capacity_tokens, capacity, memory_order_relaxed);
     sequence->quiet_tokens = mbr_min(capacity, quiet);
     atomic_store_explicit(&sequence->tokens, tokens, memory_order_relaxed);
 }
 
 /* ---- Committing
  * --------------------------------------------------------------------------------- */
+
+/* Tokens [from, to) are to come. */
+typedef struct mbr_kv_reach {
+    uint64_t from, to;
+    bool ahead; /* knows nothing of what is held before, which then costs nothing either */
+} mbr_kv_reach;
 
 typedef struct mbr_kv_pieces {
     mbr_piece *pieces;
@@ -55,15 +67,15 @@ typedef struct mbr_kv_pieces {
 } mbr_kv_pieces;
 
 /* Counts where `pieces` is NULL. */
-static uint32_t walk_pieces(
-    const mbr_sequence *sequence, uint64_t from, uint64_t to, mbr_piece *pieces)
+static uint32_t walk_pieces(const mbr_sequence *sequence, mbr_kv_reach reach, mbr_piece *pieces)
 {
     const mbr_kv *kv = sequence->kv;
     uint32_t count = 0;
     for (uint32_t i = 0; i < kv->group_count; i++) {
         const mbr_sequence_group *group = &sequence->groups[i];
-        mbr_token_range held = {group->held_first, mbr_max(from, group->held_first)};
-        mbr_token_range wanted = {group->held_first, mbr_max(to, group->held_first)};
+        uint64_t first = reach.ahead ? reach.from : group->held_first;
+        mbr_token_range held = {first, mbr_max(reach.from, first)};
+        mbr_token_range wanted = {first, mbr_max(reach.to, first)};
         mbr_commit_delta delta = mbr_commit_between(&kv->groups[i].extents, held, wanted);
         mbr_byte_range bytes;
         for (; mbr_commit_delta_next(&delta, &bytes); count++) {
@@ -74,44 +86,61 @@ static uint32_t walk_pieces(
     return count;
 }
 
-static mbr_status make_pieces(const mbr_sequence *sequence, uint64_t from, uint64_t to,
-    mbr_kv_pieces *pieces, mbr_error *error)
+static mbr_status make_pieces(
+    const mbr_sequence *sequence, mbr_kv_reach reach, mbr_kv_pieces *pieces, mbr_error *error)
 {
     pieces->pieces = pieces->inline_pieces;
-    pieces->count = walk_pieces(sequence, from, to, NULL);
+    pieces->count = walk_pieces(sequence, reach, NULL);
     if (pieces->count > MBR_KV_PIECE_INLINE_COUNT)
         pieces->pieces =
             mbr_heap_allocate(&sequence->kv->heap, pieces->count * sizeof(*pieces->pieces));
     if (pieces->pieces == NULL)
         return mbr_fail(
             error, MBR_OUT_OF_HOST_MEMORY, "no host memory for %u pieces", pieces->count);
-    walk_pieces(sequence, from, to, pieces->pieces);
+    walk_pieces(sequence, reach, pieces->pieces);
     return MBR_OK;
 }
 
-mbr_status mbr_sequence_commit(
-    mbr_sequence *sequence, uint64_t from, uint64_t to, mbr_refusal *refusal, mbr_error *error)
+static mbr_status grow(mbr_sequence *sequence, mbr_kv_reach reach, mbr_refusal *refusal,
+    uint64_t *new_bytes, mbr_error *error)
 {
     mbr_kv *kv = sequence->kv;
     mbr_kv_pieces pieces;
-    mbr_status status = make_pieces(sequence, from, to, &pieces, error);
+    *new_bytes = 0;
+    mbr_status status = make_pieces(sequence, reach, &pieces, error);
     if (status != MBR_OK || pieces.count == 0)
         return status;
-    mbr_range_grow_request request = {MBR_SIZED(mbr_range_grow_request), .holder = kv->holder,
-        .stream = sequence->stream, .pieces = pieces.pieces, .piece_count = pieces.count,
-        .refusal = refusal};
+    mbr_range_grow_request request = {MBR_SIZED(mbr_range_grow_request),
+        .flags = reach.ahead ? MBR_GROW_AHEAD : 0, .holder = kv->holder, .stream = sequence->stream,
+        .pieces = pieces.pieces, .piece_count = pieces.count, .refusal = refusal};
     mbr_range_grow_result result = {MBR_SIZED(mbr_range_grow_result)};
     /* MBR_BUSY: in a split layout the end of a fragment may lie in the extent that the window took
      * with the beginning of the next one, and that other streams than its own are not done with. */
     status = mbr_range_grow(kv->manager, &request, &result, error);
     if (pieces.pieces != pieces.inline_pieces)
         mbr_heap_release(&kv->heap, pieces.pieces);
-    if (status != MBR_OK)
+    *new_bytes = result.new_bytes;
+    return status;
+}
+
+mbr_status mbr_sequence_commit(
+    mbr_sequence *sequence, uint64_t from, uint64_t to, mbr_refusal *refusal, mbr_error *error)
+{
+    mbr_kv *kv = sequence->kv;
+    uint64_t new_bytes;
+    mbr_status status = grow(sequence, (mbr_kv_reach){from, to, false}, refusal, &new_bytes, error);
+    if (status != MBR_OK || new_bytes == 0)
         return status;
     mbr_lock_take(&kv->lock);
-    sequence->committed_bytes += result.new_bytes;
+    sequence->committed_bytes += new_bytes;
     mbr_lock_drop(&kv->lock);
     return MBR_OK;
+}
+
+mbr_status mbr_sequence_map_ahead(mbr_sequence *sequence, uint64_t from, uint64_t to)
+{
+    uint64_t new_bytes;
+    return grow(sequence, (mbr_kv_reach){from, to, true}, NULL, &new_bytes, NULL);
 }
 
 /* ---- Behind the window
@@ -186,6 +215,7 @@ static mbr_status append_past_quiet(
         return to <= sequence->capacity_tokens /* of 0 tokens: nothing is to be given back */
             ? MBR_OK
             : mbr_sequence_regrow(sequence, to, refusal, error);
+    mbr_kv_wake_ahead(sequence->kv);
     for (uint32_t i = 0; i < kv->group_count; i++)
         trim_group(sequence, i, from);
     mbr_status status = mbr_sequence_commit(sequence, from, to, refusal, error);

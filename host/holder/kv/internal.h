@@ -26,8 +26,10 @@
 #include "abi/base/growable.h"
 #include "abi/base/lock.h"
 #include "abi/base/seam.h"
+#include "host/ep/chore.h"
 #include "host/holder/geometry/commit.h"
 #include "host/holder/geometry/sharing.h"
+#include "host/holder/kv/pace.h"
 #include "membrane/ep.h"
 #include "membrane/kv.h"
 #include "membrane/manager.h"
@@ -60,7 +62,7 @@ struct mbr_kv {
     uint64_t token_bytes;
     uint64_t max_sequence_bytes; /* what max_tokens of one sequence take */
     mbr_lock lock;
-    mbr_condition copied; /* nobody copies from some sequence any more */
+    mbr_condition copied; /* nobody copies from, or maps ahead of, some sequence any more */
     mbr_sequence *sequences;
     mbr_sequence *debtors; /* of refused creations: they owe what the release queue did not take */
     mbr_kv_prefix *prefixes;
@@ -68,6 +70,9 @@ struct mbr_kv {
     uint64_t shared_bytes;      /* of records */
     uint64_t shared_data_bytes; /* rows in those of groups without a window */
     uint64_t copied_bytes;
+    bool has_ahead; /* the next two are in use */
+    mbr_chore ahead;
+    _Atomic bool ahead_sleeps;
     uint32_t group_count;
     mbr_kv_group groups[MBR_KV_GROUPS_MAX];
 };
@@ -104,7 +109,7 @@ struct mbr_sequence {
     mbr_sequence *prev, *next;
     _Atomic uint64_t tokens;
     uint64_t quiet_tokens; /* appending up to here changes nothing but `tokens` (H7) */
-    uint64_t capacity_tokens;
+    _Atomic uint64_t capacity_tokens;
     uint64_t valid_tokens;    /* the first tokens whose contents came with a prefix */
     uint64_t committed_bytes; /* private */
     uint64_t reserved_bytes;
@@ -113,6 +118,10 @@ struct mbr_sequence {
     mbr_stream_handle readers[MBR_KV_READER_LIMIT_COUNT];
     uint32_t reader_count;
     uint32_t copying_count; /* threads that enqueue copies from it now */
+    bool is_mapping_ahead;  /* for it, now; lock, like the next two */
+    uint64_t
+        ahead_tokens; /* growing up to here was mapped ahead, and may have been pressed since */
+    mbr_kv_pace pace;
     bool ending;
     mbr_sequence_group groups[]; /* as many as the cache has */
 };
@@ -173,8 +182,21 @@ uint32_t mbr_sequence_streams(mbr_sequence *sequence, const mbr_stream_handle *s
 /* Commits S([held_first, tokens)) of all groups as one transaction. */
 mbr_status mbr_sequence_commit(
     mbr_sequence *sequence, uint64_t from, uint64_t to, mbr_refusal *refusal, mbr_error *error);
+/* Maps what a growth from one length to another will commit, as one transaction, before it is
+ * needed. Any thread, while is_mapping_ahead. */
+mbr_status mbr_sequence_map_ahead(mbr_sequence *sequence, uint64_t from, uint64_t to);
+/* Growing a sequence of so many tokens up to here commits nothing more. */
+uint64_t mbr_kv_capacity_of(const mbr_kv *kv, uint64_t tokens);
 /* Publishes a length whose rows are committed. */
 void mbr_sequence_publish(mbr_sequence *sequence, uint64_t tokens);
+
+/* ---- ahead.c: mapping ahead of need ------------------------------------------------------------
+ */
+/* Nothing, where the binding's ahead_bytes is 0. */
+mbr_status mbr_kv_begin_ahead(mbr_kv *kv, mbr_error *error);
+void mbr_kv_end_ahead(mbr_kv *kv);
+/* A sequence begins or grows. A system call after a rest alone. */
+void mbr_kv_wake_ahead(mbr_kv *kv);
 
 /* ---- attach.c -----------------------------------------------------------------------------------
  */

@@ -164,6 +164,15 @@ static uint64_t largest_extent_bytes(const mbr_kv *kv)
     return bytes;
 }
 
+static void finish(mbr_kv *kv)
+{
+    mbr_kv_end_ahead(kv);
+    mbr_condition_finish(&kv->copied);
+    mbr_lock_finish(&kv->lock);
+    mbr_heap heap = kv->heap;
+    mbr_heap_release(&heap, kv);
+}
+
 mbr_status mbr_kv_create(
     mbr_manager *manager, const mbr_kv_request *request, mbr_kv **kv, mbr_error *error)
 {
@@ -199,6 +208,11 @@ mbr_status mbr_kv_create(
     created->max_sequence_bytes = max_sequence_bytes(created);
     mbr_lock_init(&created->lock, MBR_RANK_CLIENT);
     mbr_condition_init(&created->copied);
+    status = mbr_kv_begin_ahead(created, error);
+    if (status != MBR_OK) {
+        finish(created);
+        return status;
+    }
     *kv = created;
     return MBR_OK;
 }
@@ -215,10 +229,7 @@ mbr_status mbr_kv_destroy(mbr_kv *kv, mbr_error *error)
     mbr_status status = mbr_kv_pay_debts(kv, error);
     if (status != MBR_OK)
         return status;
-    mbr_condition_finish(&kv->copied);
-    mbr_lock_finish(&kv->lock);
-    mbr_heap heap = kv->heap;
-    mbr_heap_release(&heap, kv);
+    finish(kv);
     return MBR_OK;
 }
 

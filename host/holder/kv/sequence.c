@@ -246,6 +246,7 @@ mbr_status mbr_sequence_create(
         mbr_sequence_fill_boundary(created, request->prefix, request->prefix_tokens);
     mbr_sequence_publish(created, request->tokens);
     publish_new(created);
+    mbr_kv_wake_ahead(kv);
     *sequence = created;
     return MBR_OK;
 }
@@ -254,13 +255,13 @@ mbr_status mbr_sequence_create(
  * ------------------------------------------------------------------------------------
  */
 
-/* No copy from it begins any more, and none is being enqueued. */
+/* No copy from it begins any more, nor is anything mapped ahead of it, and neither is under way. */
 static void begin_end(mbr_sequence *sequence)
 {
     mbr_kv *kv = sequence->kv;
     mbr_lock_take(&kv->lock);
     sequence->ending = true;
-    while (sequence->copying_count != 0)
+    while (sequence->copying_count != 0 || sequence->is_mapping_ahead)
         mbr_condition_wait(&kv->copied, &kv->lock, UINT64_MAX);
     mbr_lock_drop(&kv->lock);
 }

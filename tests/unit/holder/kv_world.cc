@@ -28,6 +28,8 @@ KvWorld::KvWorld(const Shape &wanted, uint64_t limit, const mbr_manager_seams *s
     holder_request.allowance_bytes = MBR_NO_ALLOWANCE;
     EXPECT_EQ(MBR_OK, mbr_manager_create_holder(manager, &holder_request, &prefix_holder, &error))
         << error.text;
+    if (shape.ahead_bytes != 0)
+        bind_ahead();
     auto request = sized<mbr_kv_request>();
     request.mode = shape.mode;
     request.binding = binding;
@@ -63,6 +65,15 @@ KvWorld::~KvWorld()
         end_stream(natives[i]);
     }
     EXPECT_EQ(MBR_OK, mbr_manager_destroy_holder(manager, prefix_holder, &error)) << error.text;
+}
+
+/* The bound is of the mechanism and authority: the last binding of both sets it. */
+void KvWorld::bind_ahead()
+{
+    ASSERT_EQ(MBR_OK, mbr_manager_unbind(manager, binding, &error)) << error.text;
+    auto request = bind_request();
+    request.ahead_bytes = shape.ahead_bytes;
+    ASSERT_EQ(MBR_OK, mbr_manager_bind(manager, &request, &binding, &error)) << error.text;
 }
 
 /* The same from the same words, by the geometry's own functions alone. */

@@ -30,6 +30,7 @@ struct Shape {
     uint64_t window_tokens = 0; // window-major
     uint64_t extent_bytes = 0;
     uint32_t mode = MBR_KV_GROWING;
+    uint64_t ahead_bytes = 0; // of the binding
 };
 
 // A sequence and what its tokens are.
@@ -88,6 +89,7 @@ class KvWorld : public HostWorld
     uint64_t next_id = 1;
 
   private:
+    void bind_ahead();
     void make_extents();
     void write(Tracked *tracked, uint64_t first, uint64_t end);
     void synchronize();

@@ -1,0 +1,24 @@
+/* How fast a sequence grows, as samples of its length tell: the slower of its last two steps, so
+ * that one leap, such as a prompt, is no rate. Plain data and arithmetic; no clock, no lock. */
+#ifndef MEMBRANE_HOST_HOLDER_KV_PACE_H
+#define MEMBRANE_HOST_HOLDER_KV_PACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define MBR_KV_SOON_NS UINT64_C(50000000)   /* how far is looked ahead */
+#define MBR_KV_REST_NS UINT64_C(1000000000) /* what has not grown for so long rests */
+
+typedef struct mbr_kv_pace {
+    uint64_t tokens;                     /* seen last */
+    uint64_t changed_ns;                 /* when they last grew, or were first seen; 0: never */
+    uint64_t tokens_per_s, before_per_s; /* of the last step and of that before it */
+} mbr_kv_pace;
+
+/* The length at a time that is not 0; both only rise. */
+void mbr_kv_pace_see(mbr_kv_pace *pace, uint64_t tokens, uint64_t now_ns);
+bool mbr_kv_pace_rests(const mbr_kv_pace *pace, uint64_t now_ns);
+/* How long it will soon be; what was seen last where no pace is known. */
+uint64_t mbr_kv_pace_soon(const mbr_kv_pace *pace, uint64_t now_ns);
+
+#endif
