@@ -8,6 +8,7 @@
 #include "membrane/cpu.h"
 #include "membrane/ep.h"
 #include "membrane/handle.h"
+#include "membrane/kernel_cache.h"
 #include "membrane/kv.h"
 #include "membrane/manager.h"
 #include "membrane/memory.h"

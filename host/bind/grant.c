@@ -1,0 +1,40 @@
+/* Grants by handle, for holders whose bytes others own. Takes no memory. */
+#include "host/bind/grant.h"
+
+#include "host/bind/manager.h"
+
+static mbr_status grant(
+    const mbr_holder_record *record, uint64_t bytes, mbr_refusal *refusal, mbr_error *error)
+{
+    mbr_refusal own = {MBR_SIZED(mbr_refusal)};
+    mbr_status status = mbr_grant(record->holder, bytes, &own);
+    if (status == MBR_OK)
+        return MBR_OK;
+    if (refusal != NULL)
+        mbr_growable_give(refusal, &own, sizeof(own));
+    return mbr_fail_bytes(error, status, own.asked_bytes, own.available_bytes,
+        "declined: asked for %llu bytes, %llu are available under the limit of %llu",
+        (unsigned long long)own.asked_bytes, (unsigned long long)own.available_bytes,
+        (unsigned long long)own.limit_bytes);
+}
+
+mbr_status mbr_manager_grant(mbr_manager *manager, mbr_holder_handle holder, uint64_t bytes,
+    mbr_refusal *refusal, mbr_error *error)
+{
+    mbr_status status;
+    mbr_holder_record *record = mbr_refer_holder(manager, holder, &status, error);
+    if (record == NULL)
+        return status;
+    status = grant(record, bytes, refusal, error);
+    mbr_unrefer_holder(manager, record);
+    return status;
+}
+
+void mbr_manager_grant_return(mbr_manager *manager, mbr_holder_handle holder, uint64_t bytes)
+{
+    mbr_walk walk = mbr_begin_walk(manager);
+    const mbr_holder_record *record = mbr_table_find(&manager->holders, holder.value);
+    MBR_CHECK(record != NULL); /* who has bytes granted is not destroyed */
+    mbr_grant_return(record->holder, bytes);
+    mbr_end_walk(manager, walk);
+}
