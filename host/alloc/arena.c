@@ -77,14 +77,14 @@ mbr_status mbr_arena_destroy(mbr_arena *arena, mbr_error *error)
     mbr_caches_collect_locked(arena);
     uint64_t out = out_count_locked(arena);
     uint64_t queued = atomic_load_explicit(&arena->queued_count, memory_order_acquire);
-    uint64_t lost = atomic_load_explicit(&arena->lost_count, memory_order_relaxed);
+    uint64_t quarantined = arena->quarantined_count;
     mbr_lock_drop(&arena->lock);
     if (out + queued != 0) /* a free that met the loss may be inside yet with nothing out */
         return mbr_fail(error, MBR_IN_USE,
-            "%llu allocations live, %llu are queued, %llu are lost with their device; release "
-            "them, drain the EP, or confirm the end of its context",
-            (unsigned long long)(out - mbr_min(queued + lost, out)), (unsigned long long)queued,
-            (unsigned long long)lost);
+            "%llu allocations live, %llu are queued, %llu are lost with their device or abandoned; "
+            "release them, drain the EP, or confirm the end of its context",
+            (unsigned long long)(out - mbr_min(queued + quarantined, out)),
+            (unsigned long long)queued, (unsigned long long)quarantined);
     mbr_caches_close(arena);
     mbr_backing_remove_keeper(arena->backing, &arena->keeper);
     mbr_lock_take(&arena->lock);
@@ -148,10 +148,10 @@ void mbr_arena_read(mbr_arena *arena, mbr_arena_figures *figures)
     own.idle_bytes = arena->idle_bytes;
     own.queued_count = atomic_load_explicit(&arena->queued_count, memory_order_relaxed);
     own.queued_bytes = atomic_load_explicit(&arena->queued_bytes, memory_order_relaxed);
-    own.quarantined_count = atomic_load_explicit(&arena->lost_count, memory_order_relaxed);
-    uint64_t lost_bytes = atomic_load_explicit(&arena->lost_bytes, memory_order_relaxed);
+    own.quarantined_count = arena->quarantined_count;
+    uint64_t quarantined_bytes = arena->quarantined_bytes;
     mbr_lock_drop(&arena->lock);
     own.live_count = difference(count, own.queued_count + own.quarantined_count);
-    own.live_bytes = difference(bytes, own.queued_bytes + lost_bytes);
+    own.live_bytes = difference(bytes, own.queued_bytes + quarantined_bytes);
     *figures = own;
 }

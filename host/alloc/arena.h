@@ -43,7 +43,7 @@ typedef struct mbr_arena_options {
 
 mbr_status mbr_arena_create(const mbr_arena_options *options, mbr_arena **arena, mbr_error *error);
 /* Gives every idle slab back. MBR_IN_USE with counts while an allocation lives, is queued or is
- * lost; the arena then goes on. Nobody else is in a call of the arena. */
+ * quarantined; the arena then goes on. Nobody else is in a call of the arena. */
 mbr_status mbr_arena_destroy(mbr_arena *arena, mbr_error *error);
 
 typedef struct mbr_arena_request {
@@ -76,6 +76,9 @@ bool mbr_arena_try_alloc(const mbr_arena *arena, const mbr_holder *holder, uint6
 /* By handle, or by the allocation's start. now: the caller proves quiescence; otherwise after the
  * streams, or the allocation's own stream if there are none given; at once where it has none.
  *
+ * One that was given again or is quarantined waits for its own stream in any case, while that is
+ * attached.
+ *
  * MBR_UNKNOWN_OBJECT: unknown, interior, or released or queued already: exactly one of racing
  * threads succeeds. MBR_STALE: none was given, and its own stream is detached. A failure of
  * mbr_context_defer is returned and the allocation is still live, except MBR_DEVICE_LOST: the free
@@ -101,16 +104,20 @@ void mbr_arena_forget_holder(mbr_arena *arena, uint64_t holder_id);
  * cached (the arena's own watermark where that is less); blocks that threads keep go back to their
  * slabs first. Returns the bytes given. */
 uint64_t mbr_arena_trim(mbr_arena *arena, uint64_t keep_bytes);
-/* The end of the arena's lost context is confirmed from outside: its lost allocations are released,
- * and every idle slab goes to the backing, which is told the same after this. What lives is
- * released by its free, at once. Returns the bytes of the lost allocations. */
+/* What lives and is not freed is nobody's any more: quarantined, charged as before, until it is
+ * freed after all or the end of its context is confirmed. Nobody allocates here any more; frees may
+ * race. Returns how many are quarantined by it. */
+uint64_t mbr_arena_abandon(mbr_arena *arena);
+/* The end of the arena's lost context is confirmed from outside: its quarantined allocations are
+ * released, and every idle slab goes to the backing, which is told the same after this. What lives
+ * is released by its free, at once. Returns the bytes of the quarantined allocations. */
 uint64_t mbr_arena_confirm_lost(mbr_arena *arena);
 
 typedef struct mbr_arena_figures {
     uint64_t live_count, live_bytes; /* handed out, in class bytes */
     uint64_t queued_count, queued_bytes;
     uint64_t slab_bytes, idle_bytes; /* of all spans; of those with no block out */
-    uint64_t quarantined_count;      /* lost with the device */
+    uint64_t quarantined_count;      /* lost with the device, or abandoned */
 } mbr_arena_figures;
 
 /* Exact for threads at rest. */

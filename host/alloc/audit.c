@@ -71,16 +71,18 @@ static mbr_status compare_locked(const mbr_arena *arena, const sums *sums, mbr_e
     EQUAL("blocks in magazines and out",
         in_magazines + sums->count[MBR_ALLOCATION_LIVE] + sums->count[MBR_ALLOCATION_CAPTURED] +
             sums->count[MBR_ALLOCATION_GIVEN_AGAIN] + sums->count[MBR_ALLOCATION_QUEUED] +
-            sums->count[MBR_ALLOCATION_DEVICE_LOST],
+            sums->count[MBR_ALLOCATION_DEVICE_LOST] + sums->count[MBR_ALLOCATION_QUARANTINED],
         all);
     EQUAL("queued allocations", sums->count[MBR_ALLOCATION_QUEUED],
         atomic_load_explicit(&arena->queued_count, memory_order_relaxed));
     EQUAL("queued bytes", sums->bytes[MBR_ALLOCATION_QUEUED],
         atomic_load_explicit(&arena->queued_bytes, memory_order_relaxed));
-    EQUAL("lost allocations", sums->count[MBR_ALLOCATION_DEVICE_LOST],
-        atomic_load_explicit(&arena->lost_count, memory_order_relaxed));
-    EQUAL("lost bytes", sums->bytes[MBR_ALLOCATION_DEVICE_LOST],
-        atomic_load_explicit(&arena->lost_bytes, memory_order_relaxed));
+    EQUAL("quarantined allocations",
+        sums->count[MBR_ALLOCATION_DEVICE_LOST] + sums->count[MBR_ALLOCATION_QUARANTINED],
+        arena->quarantined_count);
+    EQUAL("quarantined bytes",
+        sums->bytes[MBR_ALLOCATION_DEVICE_LOST] + sums->bytes[MBR_ALLOCATION_QUARANTINED],
+        arena->quarantined_bytes);
     EQUAL("bytes of spans", sums->slab_bytes, arena->slab_bytes);
     EQUAL("bytes of idle spans", sums->idle_bytes, arena->idle_bytes);
     EQUAL("bytes that holders pay for", sums->tallied_bytes, mbr_payers_total_locked(arena));

@@ -105,17 +105,6 @@ bool mbr_alloc_try_free(mbr_alloc_table *table, mbr_allocation_handle allocation
 
 /* ---- Through the queue --------------------------------------------------------------------------
  */
-/* Still charged and never used again, until the end of the context is confirmed; still counted as
- * queued, which keeps the arena. */
-static void lose(mbr_arena *arena, uint32_t block, uint64_t word)
-{
-    const mbr_slab *slab = mbr_table_slab(arena->table, block);
-    uint64_t bytes = atomic_load_explicit(&slab->block_bytes, memory_order_relaxed);
-    atomic_fetch_add_explicit(&arena->lost_count, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&arena->lost_bytes, bytes, memory_order_relaxed);
-    mbr_record_move(mbr_table_record(arena->table, block), &word, MBR_ALLOCATION_DEVICE_LOST);
-}
-
 /* On whatever thread reaps. The arena may end as soon as its lock is dropped, unless it waits for
  * slabs that are being given. */
 static void settle(mbr_deferred *entry, mbr_settled how)
@@ -127,7 +116,7 @@ static void settle(mbr_deferred *entry, mbr_settled how)
     const mbr_slab *slab = mbr_table_slab(arena->table, block);
     uint64_t bytes = atomic_load_explicit(&slab->block_bytes, memory_order_relaxed);
     if (how == MBR_SETTLED_LOST) {
-        lose(arena, block, word);
+        mbr_block_quarantine(arena, block, word, MBR_ALLOCATION_DEVICE_LOST);
         mbr_arena_uncount_queued(arena, bytes);
         return;
     }
@@ -168,13 +157,16 @@ __attribute__((noinline)) static mbr_status queue(mbr_alloc_table *table, uint32
             settle(&waiting->deferred, MBR_SETTLED_RELEASED);
             return MBR_OK;
         }
-        lose(arena, block, word);
+        mbr_block_quarantine(arena, block, word, MBR_ALLOCATION_DEVICE_LOST);
         if (mbr_context_has_ended(arena->context))
             mbr_arena_confirm_lost(arena); /* whoever confirms just now may have passed this one */
         mbr_arena_uncount_queued(arena, bytes);
         return MBR_OK;
     }
-    mbr_record_move(mbr_table_record(table, block), &word, before);
+    if (before == MBR_ALLOCATION_QUARANTINED)
+        mbr_block_quarantine(arena, block, word, before);
+    else
+        mbr_record_move(mbr_table_record(table, block), &word, before);
     mbr_arena_uncount_queued(arena, bytes);
     mbr_error_copy(error, &own);
     return status;
@@ -209,105 +201,99 @@ static mbr_status refuse_detached(mbr_error *error)
         "touch it, or free it with MBR_FREE_NOW where none does");
 }
 
-/* Of one that was given again. Whoever frees it answers for its own use and not for the work that
- * its memory was taken from, which its own stream comes after: it waits for that, too. Where the
- * stream is detached nobody can, and the caller's word is all there is. */
-__attribute__((noinline)) static mbr_status end_given_again(mbr_alloc_table *table, uint32_t block,
-    uint64_t word, bool now, const uint64_t *stream_ids, uint32_t stream_count, mbr_error *error)
+/* The block's state is not what it was a moment ago. Abandoned meanwhile, it is there as before. */
+static mbr_status free_again(mbr_alloc_table *table, mbr_allocation_handle allocation,
+    uint64_t address, uint64_t word, bool now, const uint64_t *stream_ids, uint32_t stream_count,
+    mbr_error *error)
+{
+    return mbr_word_state(word) == MBR_ALLOCATION_QUARANTINED
+        ? mbr_alloc_free(table, allocation, address, now, stream_ids, stream_count, error)
+        : refuse_unknown(allocation, address, error);
+}
+
+/* Before anything is asked of it: queued, and with the graphs that may touch it. */
+static bool begin_end(mbr_alloc_table *table, uint32_t block, uint64_t *word, mbr_graphs *graphs)
 {
     const mbr_graphs none = {0, 0};
-    mbr_record *record = mbr_table_record(table, block);
+    bool quarantined = mbr_word_state(*word) == MBR_ALLOCATION_QUARANTINED;
+    if (!mbr_record_try_move(mbr_table_record(table, block), word, MBR_ALLOCATION_QUEUED))
+        return false;
+    *graphs =
+        quarantined ? mbr_block_take_back(mbr_table_slab(table, block)->arena, block, *word) : none;
+    return true;
+}
+
+/* Of one that was given again, or abandoned. Whoever frees it answers for its own use and not for
+ * all the work that may touch it: of the memory's former life, which its own stream comes after, or
+ * of whoever abandoned it. It waits for its own stream, too. Where that is detached nobody can, and
+ * the caller's word is all there is. */
+__attribute__((noinline)) static mbr_status end_behind_own(mbr_alloc_table *table, uint32_t block,
+    uint64_t word, bool now, const uint64_t *stream_ids, uint32_t stream_count, mbr_error *error)
+{
+    const uint32_t before = mbr_word_state(word);
+    const mbr_slab *slab = mbr_table_slab(table, block);
+    mbr_allocation_handle handle = {mbr_word_handle(word, block)};
     uint64_t ids[MBR_DEFER_STREAM_COUNT + 1] = {own_stream(table, block, word)};
+    uint64_t first = word;
+    mbr_graphs graphs;
     uint32_t count = 1;
     for (uint32_t i = 0; i < stream_count && !now && count <= MBR_DEFER_STREAM_COUNT; i++) {
         if (stream_ids[i] != ids[0])
             ids[count++] = stream_ids[i];
     }
-    mbr_allocation_handle handle = {mbr_word_handle(word, block)};
-    uint64_t live = word;
-    if (!mbr_record_try_move(record, &word, MBR_ALLOCATION_QUEUED))
-        return refuse_unknown(handle, 0, error);
-    mbr_status status =
-        queue(table, block, word, MBR_ALLOCATION_GIVEN_AGAIN, none, ids, count, error);
-    if (status != MBR_UNKNOWN_OBJECT)
-        return status;
-    if (!now && stream_count == 0)
-        return refuse_detached(error);
-    if (!mbr_record_try_move(record, &live, now ? MBR_ALLOCATION_RELEASED : MBR_ALLOCATION_QUEUED))
-        return refuse_unknown(handle, 0, error);
-    if (!now)
-        return queue(
-            table, block, live, MBR_ALLOCATION_GIVEN_AGAIN, none, stream_ids, stream_count, error);
-    release(table, mbr_table_slab(table, block), block, live);
+    if (ids[0] != 0) {
+        if (!begin_end(table, block, &first, &graphs))
+            return free_again(table, handle, 0, first, now, stream_ids, stream_count, error);
+        mbr_status status = queue(table, block, first, before, graphs, ids, count, error);
+        if (status != MBR_UNKNOWN_OBJECT)
+            return status;
+        if (!now && stream_count == 0)
+            return refuse_detached(error);
+    }
+    now |= stream_count == 0; /* used by the host alone */
+    if (!begin_end(table, block, &word, &graphs))
+        return free_again(table, handle, 0, word, now, stream_ids, stream_count, error);
+    if (!now || mbr_context_owns(slab->arena->context, graphs))
+        return queue(table, block, word, before, graphs, stream_ids, now ? 0 : stream_count, error);
+    mbr_record_move(mbr_table_record(table, block), &word, MBR_ALLOCATION_RELEASED);
+    release(table, slab, block, word);
     return MBR_OK;
 }
 
 mbr_status mbr_alloc_free(mbr_alloc_table *table, mbr_allocation_handle allocation,
     uint64_t address, bool now, const uint64_t *stream_ids, uint32_t stream_count, mbr_error *error)
 {
+    const uint64_t *ids = stream_ids;
     uint64_t word = 0, own = 0;
+    uint32_t count = stream_count;
+    bool at_once = now;
     uint32_t block = find(table, allocation, address, false, &word);
-    bool captured = block != 0 && mbr_word_state(word) == MBR_ALLOCATION_CAPTURED;
-    if (block != 0 && mbr_word_state(word) == MBR_ALLOCATION_GIVEN_AGAIN)
-        return end_given_again(table, block, word, now, stream_ids, stream_count, error);
-    if (__builtin_expect(
-            block == 0 || (mbr_word_state(word) != MBR_ALLOCATION_LIVE && !captured), 0))
+    uint32_t state = block != 0 ? mbr_word_state(word) : 0;
+    bool captured = state == MBR_ALLOCATION_CAPTURED;
+    if (state == MBR_ALLOCATION_GIVEN_AGAIN || state == MBR_ALLOCATION_QUARANTINED)
+        return end_behind_own(table, block, word, now, stream_ids, stream_count, error);
+    if (__builtin_expect(state != MBR_ALLOCATION_LIVE && !captured, 0))
         return refuse_unknown(allocation, address, error);
     if (!now && stream_count == 0) {
         own = own_stream(table, block, word);
-        stream_ids = &own;
-        stream_count = own != 0;
-        now = own == 0; /* used by the host alone */
+        ids = &own;
+        count = own != 0;
+        at_once = own == 0; /* used by the host alone */
     }
-    uint32_t next = now && !captured ? MBR_ALLOCATION_RELEASED : MBR_ALLOCATION_QUEUED;
+    uint32_t next = at_once && !captured ? MBR_ALLOCATION_RELEASED : MBR_ALLOCATION_QUEUED;
     if (!mbr_record_try_move(mbr_table_record(table, block), &word, next))
-        return refuse_unknown(allocation, address, error);
-    if (now && !captured) {
+        return free_again(table, allocation, address, word, now, stream_ids, stream_count, error);
+    if (at_once && !captured) {
         release(table, mbr_table_slab(table, block), block, word);
         return MBR_OK;
     }
     const mbr_graphs none = {0, 0};
     mbr_status status = captured
-        ? end_captured(table, block, word, now, stream_ids, stream_count, error)
-        : queue(table, block, word, MBR_ALLOCATION_LIVE, none, stream_ids, stream_count, error);
+        ? end_captured(table, block, word, at_once, ids, count, error)
+        : queue(table, block, word, MBR_ALLOCATION_LIVE, none, ids, count, error);
     if (status == MBR_UNKNOWN_OBJECT && own != 0) /* nobody can wait for it any more */
         return refuse_detached(error);
     return status;
-}
-
-/* ---- The confirmed end of a lost context --------------------------------------------------------
- */
-static uint64_t confirm_slab_locked(mbr_arena *arena, mbr_slab *slab) MBR_REQUIRES(&arena->lock)
-{
-    uint64_t bytes = atomic_load_explicit(&slab->block_bytes, memory_order_relaxed);
-    uint32_t first = atomic_load_explicit(&slab->first_index, memory_order_relaxed);
-    uint64_t released_bytes = 0;
-    for (uint32_t i = 0; i < slab->carved_count; i++) {
-        mbr_record *record = mbr_table_record(arena->table, first + i);
-        uint64_t word = mbr_record_word(record);
-        if (mbr_word_state(word) != MBR_ALLOCATION_DEVICE_LOST)
-            continue;
-        mbr_record_move(record, &word, MBR_ALLOCATION_RELEASED);
-        mbr_payer_refund_locked(arena, word, bytes);
-        mbr_slabs_put_locked(arena, first + i);
-        atomic_fetch_sub_explicit(&arena->lost_count, 1, memory_order_relaxed);
-        atomic_fetch_sub_explicit(&arena->lost_bytes, bytes, memory_order_relaxed);
-        released_bytes += bytes;
-    }
-    return released_bytes;
-}
-
-uint64_t mbr_arena_confirm_lost(mbr_arena *arena)
-{
-    uint64_t released_bytes = 0;
-    mbr_lock_take(&arena->lock);
-    arena->keep_bytes = 0; /* nobody allocates here any more */
-    mbr_caches_collect_locked(arena);
-    for (mbr_slab *slab = arena->slabs; slab != NULL; slab = slab->all_next)
-        released_bytes += confirm_slab_locked(arena, slab);
-    mbr_lock_drop(&arena->lock);
-    mbr_slabs_shed(arena, 0);
-    return released_bytes;
 }
 
 /* ---- Figures ------------------------------------------------------------------------------------

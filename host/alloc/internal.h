@@ -10,7 +10,7 @@
  * of both, and all that follows from the slab, need not wait for each other.
  *
  *     a block is in exactly one place:  its slab's bits | a thread's magazine | out
- *     out   = live (captured and given again, too) + queued + lost
+ *     out   = live (captured and given again, too) + queued + quarantined (lost, too)
  *     bin.out_count = blocks in magazines + out
  *     slab is idle <=> none of its blocks is in a magazine or out
  *
@@ -204,15 +204,14 @@ struct mbr_arena {
 
     alignas(MBR_LINE_BYTES) _Atomic uint64_t queued_count;
     _Atomic uint64_t queued_bytes;
-    _Atomic uint64_t lost_count;
-    _Atomic uint64_t lost_bytes;
 
     alignas(MBR_LINE_BYTES) mbr_lock lock; /* guards all below */
     mbr_condition given;
     uint64_t giving_count; /* threads that give detached slabs to the backing */
     uint64_t keep_bytes;
-    uint64_t slab_bytes, idle_bytes; /* owned by their spans */
-    mbr_slab *slabs;                 /* all but detached ones */
+    uint64_t quarantined_count, quarantined_bytes; /* lost with their device, or abandoned */
+    uint64_t slab_bytes, idle_bytes;               /* owned by their spans */
+    mbr_slab *slabs;                               /* all but detached ones */
     mbr_slab *idle_slabs;
     uint64_t idle_peak_bytes; /* since a slab last left; what the backing counts */
     bool idle_rose;           /* since the backing was last told to keep its watermark */
@@ -337,6 +336,15 @@ typedef struct mbr_reactivation {
 /* A block in the release queue that the new work may have (mbr_context_reactivate). It is the
  * caller's, in the state reactivated. 0: there is none. */
 uint32_t mbr_alloc_reactivate(mbr_arena *arena, mbr_cache *cache, mbr_reactivation *wanted);
+
+/* ---- quarantine.c -------------------------------------------------------------------------------
+ */
+/* A queued block, which is the caller's, goes to `to`: device lost or quarantined. Charged, and
+ * never used again until it is confirmed or freed. */
+void mbr_block_quarantine(mbr_arena *arena, uint32_t block, uint64_t word, uint32_t to);
+/* One that its free has moved from quarantined to queued: the caller's, with the graphs that may
+ * touch it. */
+mbr_graphs mbr_block_take_back(mbr_arena *arena, uint32_t block, uint64_t word);
 
 /* ---- cache.c ------------------------------------------------------------------------------------
  */

@@ -19,7 +19,8 @@ static const char *const names[] = {
     [MBR_ALLOCATION_GIVEN_AGAIN] = "given again",
 };
 
-/* queued -> live, captured, given again: the release queue handed it back, full or closed. */
+/* queued -> live, captured, given again, quarantined: the release queue handed it back, full or
+ * closed. quarantined -> queued: it was abandoned and is freed after all. */
 static const uint32_t successors[] = {
     [0] = MBR_STATE_BIT(MBR_ALLOCATION_LIVE) | MBR_STATE_BIT(MBR_ALLOCATION_CAPTURED),
     [MBR_ALLOCATION_LIVE] = MBR_STATE_BIT(MBR_ALLOCATION_QUEUED) | SETTLED | BROKEN,
@@ -27,7 +28,7 @@ static const uint32_t successors[] = {
         MBR_STATE_BIT(MBR_ALLOCATION_CAPTURED) | MBR_STATE_BIT(MBR_ALLOCATION_GIVEN_AGAIN) |
         MBR_STATE_BIT(MBR_ALLOCATION_REACTIVATED) | SETTLED | BROKEN,
     [MBR_ALLOCATION_PARTIALLY_UNMAPPED] = SETTLED,
-    [MBR_ALLOCATION_QUARANTINED] = SETTLED,
+    [MBR_ALLOCATION_QUARANTINED] = MBR_STATE_BIT(MBR_ALLOCATION_QUEUED) | SETTLED,
     [MBR_ALLOCATION_DEVICE_LOST] = SETTLED,
     [MBR_ALLOCATION_RELEASED] = 0,
     [MBR_ALLOCATION_REACTIVATED] =

@@ -381,40 +381,39 @@ static mbr_status check_unused(
     if (live + figures.live_count + figures.queued_count + figures.quarantined_count != 0)
         return mbr_fail(error, MBR_IN_USE,
             "%llu ranges or prefixes and %llu allocations live, %llu are queued, %llu lost with "
-            "their device; release them and drain the EP, or confirm its end (mbr_ep_destroy)",
+            "their device or abandoned; release them and drain the EP, or confirm its end "
+            "(mbr_ep_destroy)",
             (unsigned long long)live, (unsigned long long)figures.live_count,
             (unsigned long long)figures.queued_count,
             (unsigned long long)figures.quarantined_count);
     return refuse_unconfirmed(record, error);
 }
 
-/* Ends the superseded generations first; stops at the first that is still referred to. Nothing new
- * comes from one of them: what is unused stays so, but for a loss that nobody has confirmed. */
-static mbr_status end_older(mbr_manager *manager, mbr_binding_record *record, mbr_error *error)
+/* A generation that no handle names, and those that it has superseded first; stops at the first
+ * that is still referred to. Nothing new comes from one of them: what is unused stays so, but for a
+ * loss that nobody has confirmed. *place is NULL once it is gone, also where it left a residual. */
+static mbr_status end_unnamed(mbr_manager *manager, mbr_binding_record **place, mbr_error *error)
 {
-    while (record->older != NULL) {
-        mbr_binding_record *older = record->older;
-        mbr_status status = end_older(manager, older, error);
-        if (status == MBR_OK)
-            status = check_unused(manager, older, error);
-        if (status != MBR_OK)
-            return status;
-        mbr_gate *gate; /* it may have been bound to another device */
-        status = mbr_enter_gate(older->backing->mechanism, &gate, error);
-        if (status != MBR_OK)
-            return status;
-        record->older = NULL;
-        unlist(manager, older);
-        status = end_binding(manager, older, error);
-        mbr_gate_leave(gate);
-        if (status == MBR_IN_USE) {
-            record->older = older;
-            list(manager, older);
-        }
-        if (status != MBR_OK)
-            return status;
-    }
-    return MBR_OK;
+    mbr_binding_record *record = *place;
+    mbr_status status = MBR_OK;
+    if (record->older != NULL)
+        status = end_unnamed(manager, &record->older, error);
+    if (status == MBR_OK)
+        status = check_unused(manager, record, error);
+    if (status != MBR_OK)
+        return status;
+    mbr_gate *gate; /* it may have been bound to another device than the newest */
+    status = mbr_enter_gate(record->backing->mechanism, &gate, error);
+    if (status != MBR_OK)
+        return status;
+    unlist(manager, record);
+    status = end_binding(manager, record, error);
+    mbr_gate_leave(gate);
+    if (status == MBR_IN_USE)
+        list(manager, record);
+    else
+        *place = NULL;
+    return status;
 }
 
 static mbr_binding_record *begin_close(
@@ -433,7 +432,9 @@ static mbr_status unbind(
     mbr_manager *manager, mbr_binding_handle binding, mbr_binding_record *record, mbr_error *error)
 {
     mbr_manager_fold(manager);
-    mbr_status status = end_older(manager, record, error);
+    mbr_status status = MBR_OK;
+    if (record->older != NULL)
+        status = end_unnamed(manager, &record->older, error);
     if (status == MBR_OK)
         status = check_unused(manager, record, error);
     if (status == MBR_OK)
@@ -462,4 +463,60 @@ mbr_status mbr_manager_unbind(mbr_manager *manager, mbr_binding_handle binding, 
     status = unbind(manager, binding, record, error);
     mbr_gate_leave(gate);
     return status;
+}
+
+/* ---- Bindings that are abandoned
+ * ----------------------------------------------------------------------------------------------
+ */
+
+static void add_abandoned(mbr_manager *manager, mbr_binding_record *record)
+{
+    mbr_lock_take(&manager->lock);
+    record->next_abandoned = manager->abandoned;
+    manager->abandoned = record;
+    mbr_lock_drop(&manager->lock);
+}
+
+/* One thread at a time has them. */
+void mbr_end_abandoned(mbr_manager *manager)
+{
+    if (mbr_refuse_in_callback(NULL) != MBR_OK)
+        return;
+    mbr_lock_take(&manager->lock);
+    mbr_binding_record *rest = manager->abandoned;
+    manager->abandoned = NULL;
+    mbr_lock_drop(&manager->lock);
+    while (rest != NULL) {
+        mbr_binding_record *record = rest;
+        rest = record->next_abandoned;
+        end_unnamed(manager, &record, NULL); /* what is leaked by it is counted and logged */
+        if (record != NULL)
+            add_abandoned(manager, record);
+    }
+}
+
+mbr_status mbr_manager_abandon(
+    mbr_manager *manager, mbr_binding_handle binding, uint64_t *quarantined_count, mbr_error *error)
+{
+    uint64_t unread;
+    if (quarantined_count == NULL)
+        quarantined_count = &unread;
+    *quarantined_count = 0;
+    mbr_status status = mbr_refuse_in_callback(error);
+    if (status != MBR_OK)
+        return status;
+    mbr_binding_record *record = begin_close(manager, binding, &status, error);
+    if (record == NULL)
+        return status;
+    mbr_table_take(&manager->bindings, binding.value);
+    mbr_end_close(manager, &record->closing);
+    for (mbr_binding_record *each = record; each != NULL; each = each->older)
+        *quarantined_count += mbr_arena_abandon(each->arena);
+    if (*quarantined_count != 0)
+        mbr_manager_log(manager, MBR_LOG_WARNING,
+            "%llu allocations of an abandoned binding are quarantined: nobody has freed them",
+            (unsigned long long)*quarantined_count);
+    add_abandoned(manager, record);
+    mbr_end_abandoned(manager);
+    return MBR_OK;
 }

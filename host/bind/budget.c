@@ -171,6 +171,7 @@ mbr_status mbr_manager_destroy_authority(
 {
     mbr_status status;
     mbr_mechanism_record *measured = NULL;
+    mbr_end_abandoned(manager);
     mbr_authority_record *record = take_idle(manager, authority, &measured, &status, error);
     if (record == NULL && measured == NULL)
         return status;

@@ -179,6 +179,7 @@ mbr_status mbr_ep_destroy(
     mbr_status status = confirm_if_lost(manager, ep, error);
     if (status != MBR_OK)
         return status;
+    mbr_end_abandoned(manager);
     mbr_ep_record *record = mbr_find_ep(manager, ep.value, &status, error);
     if (record == NULL)
         return status;

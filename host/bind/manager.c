@@ -111,11 +111,21 @@ const mbr_heap *mbr_manager_heap(const mbr_manager *manager)
     return &manager->heap;
 }
 
+static uint64_t count_abandoned(mbr_manager *manager)
+{
+    uint64_t count = 0;
+    mbr_lock_take(&manager->lock);
+    for (mbr_binding_record *each = manager->abandoned; each != NULL; each = each->next_abandoned)
+        count++;
+    mbr_lock_drop(&manager->lock);
+    return count;
+}
+
 static mbr_status refuse_live(mbr_manager *manager, mbr_error *error)
 {
     uint64_t plugins = mbr_table_count(&manager->plugins);
     uint64_t eps = mbr_table_count(&manager->eps);
-    uint64_t bindings = mbr_table_count(&manager->bindings);
+    uint64_t bindings = mbr_table_count(&manager->bindings) + count_abandoned(manager);
     uint64_t ranges = mbr_table_count(&manager->ranges);
     uint64_t prefixes = mbr_table_count(&manager->prefixes);
     /* What was leaked on purpose stays charged: its authority and payer cannot end before this. */
@@ -132,6 +142,7 @@ static mbr_status refuse_live(mbr_manager *manager, mbr_error *error)
 
 mbr_status mbr_manager_destroy(mbr_manager *manager, mbr_error *error)
 {
+    mbr_end_abandoned(manager);
     mbr_status status = refuse_live(manager, error);
     if (status != MBR_OK)
         return status;
@@ -320,6 +331,7 @@ void mbr_manager_poll(mbr_manager *manager)
     }
     sample_limits(manager);
     mbr_end_walk(manager, walk);
+    mbr_end_abandoned(manager);
     poll_authorities(manager);
 }
 

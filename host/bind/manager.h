@@ -112,6 +112,7 @@ typedef struct mbr_binding_record {
     bool closing;                     /* one call at a time tries to end it */
     struct mbr_binding_record *older; /* superseded, may still be referred to */
     struct mbr_binding_record *next;  /* in the manager's list of all generations */
+    struct mbr_binding_record *next_abandoned;
 } mbr_binding_record;
 
 typedef struct mbr_range_record {
@@ -169,6 +170,7 @@ struct mbr_manager {
                            * last one inside with a range or prefix */
     mbr_backing_record *backings;
     mbr_binding_record *generations; /* of all bindings, the newest first */
+    mbr_binding_record *abandoned;   /* of those that no handle names: the newest of each */
     mbr_device_record *devices;
     uint64_t ep_ordinal, backing_ordinal;
     uint64_t leak_count;         /* backings that are leaked on purpose (rule 33) */
@@ -289,6 +291,10 @@ void mbr_finish_devices(mbr_manager *manager);
 /* For calls that are refused with MBR_BUSY while a capture is open: none begins until
  * mbr_gate_leave. The gate outlives the mechanism. */
 mbr_status mbr_enter_gate(const mbr_mechanism_record *mechanism, mbr_gate **gate, mbr_error *error);
+
+/* Ends the abandoned bindings of which nothing is left: before a part is removed that they refer
+ * to. Not in a callback of a holder that is asked for bytes. */
+void mbr_end_abandoned(mbr_manager *manager);
 
 /* One binding less; ends a backing that none uses any more. */
 mbr_status mbr_drop_backing(

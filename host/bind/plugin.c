@@ -200,6 +200,7 @@ mbr_status mbr_manager_close_mechanism(
     mbr_manager *manager, mbr_mechanism_handle mechanism, mbr_error *error)
 {
     mbr_mechanism_record *record;
+    mbr_end_abandoned(manager);
     mbr_status status = begin_close(manager, mechanism, &record, error);
     if (status != MBR_OK)
         return status;

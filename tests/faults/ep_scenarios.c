@@ -238,6 +238,29 @@ static void two_bindings(struct world *world)
     END(world, mbr_manager_destroy_authority(world->manager, authority, &world->error));
 }
 
+/* One is freed after all, one is queued before, and nobody frees the third. */
+static void abandon(struct world *world)
+{
+    struct block *late = alloc_on(world, 3 * MIB, 0, 1);
+    struct block *never = alloc_now(world, 2 * MIB);
+    struct range range = {0};
+    range_reserve(world, &range, 64 * KIB, PAGE);
+    range_grow(world, &range, 2 * PAGE);
+    free_after(world, alloc_on(world, MIB, 0, 1), 1);
+    world->has_abandoned = true;
+    STEP(world, mbr_manager_abandon(world->manager, world->binding, NULL, &world->error));
+    world->binding.value = 0;
+    free_after(world, late, 1);
+    range_release(world, &range, 0);
+    if (world->setup->dies) {
+        lose_ep(world);
+        confirm(world);
+    } else {
+        free_now(world, never);
+        world_drain(world);
+    }
+}
+
 const struct scenario ep_scenarios[] = {
     {.name = "ep_life", .run = life},
     {.name = "ep_detach_early", .run = detach_early},
@@ -251,6 +274,8 @@ const struct scenario ep_scenarios[] = {
     {.name = "ep_reaper", .run = reaper, .setup = {.threads = true}},
     {.name = "cpu_life", .run = cpu_life},
     {.name = "cpu_ep", .run = cpu_ep},
+    {.name = "binding_abandon", .run = abandon},
+    {.name = "binding_abandon_lost", .run = abandon, .setup = {.dies = true}},
     {.name = "binding_switch", .run = switch_generations},
     {.name = "binding_two", .run = two_bindings},
     {0},

@@ -101,6 +101,18 @@ static bool leaves_residue(const struct fault_plan *plan)
     }
 }
 
+/* What an abandoned binding could not give back is leaked where it ends, and no call's status says
+ * so. */
+static bool is_leaked_in_silence(const struct world *world, const struct fault_plan *plan)
+{
+    if (plan == NULL || !world->has_abandoned)
+        return false;
+    return plan->kind == FAULT_SLOT(mbr_virtual_vtable, unmap) ||
+        plan->kind == FAULT_SLOT(mbr_virtual_vtable, extent_destroy) ||
+        plan->kind == FAULT_SLOT(mbr_virtual_vtable, unreserve) ||
+        (plan->kind >= FAULT_OS_MMAP && plan->kind < FAULT_PLUGIN_HEAP);
+}
+
 /* ---- Oracles ----------------------------------------------------------------------------------
  */
 
@@ -271,7 +283,8 @@ static bool judge(struct world *world, mbr_status status)
 {
     struct step *step = &world->step;
     for (uint32_t i = 0; i < FAULT_PLAN_COUNT; i++)
-        world->has_residue |= leaves_residue(fault_plan_met(i));
+        world->has_residue |=
+            leaves_residue(fault_plan_met(i)) || is_leaked_in_silence(world, fault_plan_met(i));
     if (status == MBR_RESIDUAL && fault_met_count() != 0)
         world->has_residue = step->was_residual = true;
     if (status == MBR_BUSY && world->has_residue) /* a place that is never used again */

@@ -65,6 +65,7 @@ struct world {
     mbr_status also_documented; /* a further status of the step under way */
     bool has_residue;           /* something is withheld for good, as documented */
     bool is_kept;               /* and the mechanism cannot be closed for it */
+    bool has_abandoned;         /* a binding, which ends by itself */
     bool has_lost; /* an EP was lost: its lines are open for good, and the instance is given up */
     mbr_holder_handle late_holders[2]; /* that could not be ended before */
     uint32_t late_holder_count;

@@ -222,6 +222,8 @@ class AllocScenario : public EpScenario
         mbr_arena_confirm_lost(arena_);
     }
 
+    void Abandon() { mbr_arena_abandon(arena_); }
+
     void Reap(int times)
     {
         for (int i = 0; i < times; i++)
@@ -396,6 +398,78 @@ class FreeAgainstConfirm : public AllocScenario
 TEST(Sched_Alloc, FreeAgainstTheConfirmedEnd_IsRefundedInAnyOrder)
 {
     ExpectHolds(ExploreRandom(Make<FreeAgainstConfirm>()));
+}
+
+// What lives is abandoned while some of it is freed: what its owner frees is accepted once, before
+// or after, unless the confirmed end of a lost device has released it first.
+class FreeAgainstAbandon : public AllocScenario
+{
+  public:
+    explicit FreeAgainstAbandon(Draw &draw, bool may_be_lost = true)
+        : AllocScenario(draw), is_lost_(may_be_lost && draw.Coin())
+    {
+        for (Block &block : blocks_)
+            SCHED_REQUIRE(Alloc(0, &block) == MBR_OK);
+        is_now_ = draw.Coin();
+        if (is_now_)
+            ep_.device.streams[0].done = ep_.device.streams[0].submitted;
+    }
+
+    std::vector<std::function<void()>> Bodies() override
+    {
+        return {[this] { FreeIt(0); }, [this] { FreeIt(1); }, [this] { Abandon(); },
+            [this] {
+                if (is_lost_)
+                    ConfirmEnd();
+                else
+                    Reap(1);
+            }};
+    }
+
+    // What nobody has freed is there.
+    void Judge() override
+    {
+        for (int i = 0; i < 3; i++)
+            if (!is_lost_ && !was_freed_[i])
+                FreeIt(i);
+        AllocScenario::Judge();
+    }
+
+  protected:
+    void FreeIt(int which)
+    {
+        was_freed_[which] = true;
+        mbr_status status = Free(blocks_[which], 0, is_now_);
+        SCHED_REQUIRE(
+            status == MBR_OK || (status == MBR_UNKNOWN_OBJECT && is_lost_), "status %d", status);
+        SCHED_REQUIRE(Free(blocks_[which], 0, is_now_) == MBR_UNKNOWN_OBJECT, "freed twice");
+    }
+
+  private:
+    bool is_lost_, is_now_;
+    bool was_freed_[3] = {false, false, false};
+    Block blocks_[3];
+};
+
+TEST(Sched_Alloc, FreeAgainstAbandonment_IsAcceptedOnceBeforeOrAfter)
+{
+    ExpectHolds(ExploreRandom(Make<FreeAgainstAbandon>()));
+}
+
+class OneFreeAgainstAbandon : public FreeAgainstAbandon
+{
+  public:
+    explicit OneFreeAgainstAbandon(Draw &draw) : FreeAgainstAbandon(draw, false) {}
+
+    std::vector<std::function<void()>> Bodies() override
+    {
+        return {[this] { FreeIt(0); }, [this] { Abandon(); }};
+    }
+};
+
+TEST(Sched_Alloc, FreeAgainstAbandonmentInEveryScheduleWithOnePreemption_IsAcceptedOnce)
+{
+    ExpectHoldsInAll(ExploreAll(Make<OneFreeAgainstAbandon>(), 1), 2000);
 }
 
 // Every fiber's slot in the governor is counted, and code outside of the bodies has one for good.

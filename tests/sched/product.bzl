@@ -60,6 +60,7 @@ _ALLOC = [
     "free",
     "map",
     "payer",
+    "quarantine",
     "reactivate",
     "slab",
     "state",

@@ -241,6 +241,21 @@ MBR_API mbr_status mbr_manager_read_binding(mbr_manager *manager, mbr_binding_ha
 MBR_API mbr_status mbr_manager_unbind(
     mbr_manager *manager, mbr_binding_handle binding, mbr_error *error);
 
+/* For whoever cannot free what it has allocated any more: ends the binding, with all its
+ * generations, whatever lives of it. The handle names nothing from then on; no other call of it is
+ * inside, but frees may be.
+ *   - Allocations that live are quarantined: charged to their holders as before, counted there and
+ *     in *quarantined_count (may be NULL), their addresses in nobody's use. Each is released by an
+ *     mbr_free that comes after all, or when the end of their EP's device is confirmed
+ * (mbr_ep_lost, mbr_ep_destroy).
+ *   - Releases that are queued go on. Ranges and prefixes stay as they are, and end by their
+ * handles.
+ *   - Until nothing is left of it, its mechanism, authority and EP are referred to as by any
+ *     binding; whoever removes one of those looks for that first, as mbr_manager_poll does.
+ * Errors: MBR_STALE, MBR_BUSY (in a callback of a holder that is asked for bytes). */
+MBR_API mbr_status mbr_manager_abandon(mbr_manager *manager, mbr_binding_handle binding,
+    uint64_t *quarantined_count, mbr_error *error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -3,7 +3,8 @@
  *
  * Allocation states: live -> queued -> released | reactivated; reactivated -> given again, as
  * another allocation, which goes on as a live one; live or queued -> partially unmapped |
- * quarantined | device lost, each -> released once it is settled. Only released is terminal. */
+ * quarantined | device lost, each -> released once it is settled; quarantined -> queued, where it
+ * is freed after all. Only released is terminal. */
 #ifndef MEMBRANE_MEMORY_H
 #define MEMBRANE_MEMORY_H
 
@@ -68,7 +69,8 @@ typedef struct mbr_free_request {
  * One that was given again waits for the stream that it was allocated for in any case, also with
  * MBR_FREE_NOW, which says nothing of the work of its memory's former life: it may then be
  * MBR_QUEUE_FULL, too. Of such memory the call names at most 63 others. Once that stream is
- * detached, what the caller says counts for both. */
+ * detached, what the caller says counts for both. The same holds for one whose binding was
+ * abandoned. */
 MBR_API mbr_status mbr_free(
     mbr_manager *manager, const mbr_free_request *request, mbr_error *error);
 
@@ -85,7 +87,9 @@ typedef struct mbr_allocation_figures {
 #define MBR_ALLOCATION_LIVE 1
 #define MBR_ALLOCATION_QUEUED 2
 #define MBR_ALLOCATION_PARTIALLY_UNMAPPED 3 /* no path enters it today; a reader knows it */
-#define MBR_ALLOCATION_QUARANTINED 4        /* the same */
+#define MBR_ALLOCATION_QUARANTINED                                                                 \
+    4 /* abandoned with its binding (mbr_manager_abandon): charged and in nobody's use, until it   \
+       * is freed after all or the end of its EP's device is confirmed */
 #define MBR_ALLOCATION_DEVICE_LOST 5
 #define MBR_ALLOCATION_RELEASED 6
 #define MBR_ALLOCATION_REACTIVATED 7 /* its memory is about to be another allocation's */

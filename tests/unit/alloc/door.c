@@ -133,11 +133,11 @@ void door_corrupt(mbr_arena *arena, mbr_allocation_handle allocation, int figure
     case DOOR_QUEUED_BYTES:
         atomic_fetch_add(&arena->queued_bytes, step);
         break;
-    case DOOR_LOST_COUNT:
-        atomic_fetch_add(&arena->lost_count, step);
+    case DOOR_QUARANTINED_COUNT:
+        arena->quarantined_count += step;
         break;
-    case DOOR_LOST_BYTES:
-        atomic_fetch_add(&arena->lost_bytes, step);
+    case DOOR_QUARANTINED_BYTES:
+        arena->quarantined_bytes += step;
         break;
     case DOOR_PAYER_BYTES:
         arena->payers[0][1].allocated_bytes += step;

@@ -21,15 +21,17 @@ constexpr uint32_t kNone = 0, kLive = MBR_ALLOCATION_LIVE, kQueued = MBR_ALLOCAT
 
 // As membrane/memory.h says it: live -> queued -> released | reactivated -> given again, which goes
 // on as live does; an immediate free; a queue that hands back; live or queued -> the three broken
-// ones, each -> released; captured as live, but never freed without the queue.
+// ones, each -> released; what was abandoned -> queued, where it is freed after all, and back where
+// the queue refuses; captured as live, but never freed without the queue.
 const std::set<std::pair<uint32_t, uint32_t>> kEdges = {{kNone, kLive}, {kLive, kQueued},
     {kLive, kReleased}, {kLive, kPartial}, {kLive, kQuarantined}, {kLive, kLost},
     {kQueued, kReleased}, {kQueued, kLive}, {kQueued, kReactivated}, {kReactivated, kGivenAgain},
     {kQueued, kPartial}, {kQueued, kQuarantined}, {kQueued, kLost}, {kPartial, kReleased},
-    {kQuarantined, kReleased}, {kLost, kReleased}, {kNone, kCaptured}, {kReactivated, kCaptured},
-    {kCaptured, kQueued}, {kQueued, kCaptured}, {kCaptured, kPartial}, {kCaptured, kQuarantined},
-    {kCaptured, kLost}, {kGivenAgain, kQueued}, {kQueued, kGivenAgain}, {kGivenAgain, kReleased},
-    {kGivenAgain, kPartial}, {kGivenAgain, kQuarantined}, {kGivenAgain, kLost}};
+    {kQuarantined, kReleased}, {kQuarantined, kQueued}, {kLost, kReleased}, {kNone, kCaptured},
+    {kReactivated, kCaptured}, {kCaptured, kQueued}, {kQueued, kCaptured}, {kCaptured, kPartial},
+    {kCaptured, kQuarantined}, {kCaptured, kLost}, {kGivenAgain, kQueued}, {kQueued, kGivenAgain},
+    {kGivenAgain, kReleased}, {kGivenAgain, kPartial}, {kGivenAgain, kQuarantined},
+    {kGivenAgain, kLost}};
 
 TEST(AllocationState, Table_EveryPair_IsAsDocumented)
 {
@@ -86,6 +88,7 @@ enum Step {
     kFinish, // the stream gets done, and a reap sees it
     kLose,
     kConfirm,
+    kAbandon,
     kSteps
 };
 
@@ -103,14 +106,14 @@ struct Model {
                 return MBR_DEVICE_LOST;
             state = kLive;
             return MBR_OK;
-        case kFreeNow:
-            if (state != kLive)
+        case kFreeNow: // of one that was abandoned: behind its own stream
+            if (state != kLive && state != kQuarantined)
                 return MBR_UNKNOWN_OBJECT;
-            state = kReleased;
+            state = state == kLive ? kReleased : lost_context ? kLost : kQueued;
             return MBR_OK;
         case kFreeAfter:
         case kFreeRefused:
-            if (state != kLive)
+            if (state != kLive && state != kQuarantined)
                 return MBR_UNKNOWN_OBJECT;
             if (step == kFreeRefused && !lost_context)
                 return MBR_QUEUE_FULL;
@@ -128,7 +131,10 @@ struct Model {
             lost_context = true;
             return MBR_OK;
         case kConfirm:
-            state = state == kLost ? kReleased : state;
+            state = state == kLost || state == kQuarantined ? kReleased : state;
+            return MBR_OK;
+        case kAbandon:
+            state = state == kLive ? kQuarantined : state;
             return MBR_OK;
         default:
             return MBR_OK;
@@ -160,6 +166,7 @@ class History
     {
         Run(world, kFinish);
         Run(world, kFreeNow);
+        Run(world, kFinish);
         Run(world, kConfirm);
         world->context.move_to(MBR_CONTEXT_ACTIVE);
     }
@@ -170,7 +177,9 @@ class History
         mbr_arena_figures figures = world->Figures();
         EXPECT_EQ(figures.live_count, model_.state == kLive ? 1u : 0u);
         EXPECT_EQ(figures.queued_count, model_.state == kQueued ? 1u : 0u);
-        EXPECT_EQ(figures.quarantined_count, model_.state == kLost ? 1u : 0u);
+        bool withheld = model_.state == kLost || model_.state == kQuarantined;
+        EXPECT_EQ(figures.quarantined_count, withheld ? 1u : 0u);
+        EXPECT_EQ(world->Books(world->kv).quarantined_bytes, withheld ? 4096u : 0u);
         bool paid = model_.state != kNone && model_.state != kReleased;
         EXPECT_EQ(world->Charged(world->kv), paid ? 4096u : 0u);
         if (paid) {
@@ -207,6 +216,9 @@ class History
             return MBR_OK;
         case kLose:
             world->context.lose();
+            return MBR_OK;
+        case kAbandon:
+            mbr_arena_abandon(world->arena);
             return MBR_OK;
         default:
             mbr_arena_confirm_lost(world->arena);

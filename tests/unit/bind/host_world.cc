@@ -126,7 +126,9 @@ HostWorld::~HostWorld()
 {
     EXPECT_EQ(MBR_OK, mbr_ep_drain(manager, ep, kNever, &error)) << error.text;
     EXPECT_TRUE(clean());
-    EXPECT_EQ(MBR_OK, mbr_manager_unbind(manager, binding, &error)) << error.text;
+    if (binding.value != 0) {
+        EXPECT_EQ(MBR_OK, mbr_manager_unbind(manager, binding, &error)) << error.text;
+    }
     destroy_ep();
     EXPECT_EQ(MBR_OK, mbr_manager_destroy_holder(manager, holder, &error)) << error.text;
     EXPECT_EQ(MBR_OK, mbr_manager_destroy_authority(manager, authority, &error)) << error.text;

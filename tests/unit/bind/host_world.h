@@ -55,7 +55,7 @@ class HostWorld
     mbr_native native = {};
     mbr_ep_handle ep = {0};
     mbr_stream_handle stream = {0};
-    mbr_binding_handle binding = {0};
+    mbr_binding_handle binding = {0}; /* 0 at the end: a test has ended it */
     mbr_error error = sized<mbr_error>();
     bool brings_ep = false; /* the plugin, not the CPU EP */
     bool lost = false; /* the EP's line is left open, and whoever brought its table closes it */

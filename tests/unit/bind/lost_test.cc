@@ -169,6 +169,39 @@ TEST(Lost, ConfirmedFirst_TheRestIsRefundedAsItComes)
     } /* the world's end: unbinds, detaches the stream, destroys the EP, closes the mechanism */
 }
 
+// Nobody frees anything: the end of the device's context is all that is known.
+TEST(Lost, Abandoned_TheConfirmedEndReleasesWhatNobodyFrees)
+{
+    for (bool confirmed_first : {false, true}) {
+        LostWorld world;
+        {
+            Gate gate(world);
+            world.fill();
+            world.lose();
+            gate.open();
+        }
+        EXPECT_EQ(MBR_OK, world.release(world.range, false));
+        EXPECT_EQ(MBR_OK, mbr_prefix_release(world.manager, world.prefix, &world.error));
+        if (confirmed_first) {
+            EXPECT_EQ(MBR_IN_USE, world.destroy_ep());
+        }
+        uint64_t charged = world.charged(), count = 0;
+        EXPECT_EQ(MBR_OK, mbr_manager_abandon(world.manager, world.binding, &count, &world.error));
+        world.binding = {0};
+        EXPECT_EQ(2u, count);
+        if (!confirmed_first) {
+            EXPECT_EQ(charged, world.charged());
+            EXPECT_EQ(MBR_IN_USE, world.destroy_ep()) << "confirmed; its stream is attached";
+            EXPECT_NE(nullptr, std::strstr(world.error.text, "0 bindings")) << world.error.text;
+        }
+        EXPECT_EQ(0u, world.charged());
+        EXPECT_EQ(0u, world.books().quarantined_bytes);
+        EXPECT_EQ(MBR_UNKNOWN_OBJECT, world.free_now(world.small));
+        EXPECT_EQ(MBR_UNKNOWN_OBJECT, world.free_now(world.large));
+        EXPECT_EQ(0u, world.device.late_calls);
+    }
+}
+
 TEST(Lost, InstanceThatCannotBeClosed_IsGivenUp)
 {
     LostWorld world;
