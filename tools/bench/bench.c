@@ -37,6 +37,7 @@ static const mbr_bench_group *const device_groups[] = {
     &mbr_bench_device_cold,
     &mbr_bench_device_warm,
     &mbr_bench_device_grow,
+    &mbr_bench_device_ahead,
     &mbr_bench_device_allocate,
     &mbr_bench_device_crowd,
     &mbr_bench_device_defer,

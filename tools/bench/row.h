@@ -108,6 +108,7 @@ extern const mbr_bench_group mbr_bench_load;  /* L1 */
 extern const mbr_bench_group mbr_bench_device_cold;     /* P1, P4 */
 extern const mbr_bench_group mbr_bench_device_warm;     /* P2, P3 */
 extern const mbr_bench_group mbr_bench_device_grow;     /* P5, P6 */
+extern const mbr_bench_group mbr_bench_device_ahead;    /* P7 */
 extern const mbr_bench_group mbr_bench_device_allocate; /* P8 */
 extern const mbr_bench_group mbr_bench_device_crowd;    /* P9 */
 extern const mbr_bench_group mbr_bench_device_defer;    /* P10, P11 */

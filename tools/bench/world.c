@@ -16,7 +16,8 @@ static mbr_status open_plugin(
     const mbr_bench *bench, const mbr_bench_world_options *options, mbr_bench_world *world)
 {
     mbr_error *error = &world->error;
-    mbr_manager_options manager = {MBR_SIZED(mbr_manager_options)};
+    mbr_manager_options manager = {MBR_SIZED(mbr_manager_options),
+        .threads = options->has_threads ? MBR_THREADS_INTERNAL : MBR_THREADS_NONE};
     mbr_status status = mbr_manager_create(&manager, &world->manager, error);
     if (status != MBR_OK)
         return status;
@@ -83,7 +84,8 @@ static mbr_status open_binding(const mbr_bench_world_options *options, mbr_bench
     if (status != MBR_OK)
         return status;
     mbr_bind_request bind = {MBR_SIZED(mbr_bind_request), .mechanism = world->mechanism,
-        .ep = world->ep, .authority = world->authority, .cache_keep_bytes = options->keep_bytes};
+        .ep = world->ep, .authority = world->authority, .cache_keep_bytes = options->keep_bytes,
+        .ahead_bytes = options->ahead_bytes};
     return mbr_manager_bind(world->manager, &bind, &world->binding, error);
 }
 

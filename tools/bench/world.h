@@ -32,6 +32,8 @@ typedef struct mbr_bench_world_options {
     bool populate;       /* pages are there when memory is committed; else the plugin is opened with
                           * populate=0 */
     uint32_t queue_entries; /* bound of the EP's release queue; 0: the default */
+    uint64_t ahead_bytes;   /* mapped ahead of need at most */
+    bool has_threads;       /* the manager's own; else nothing runs beside the rows */
     bool on_device; /* memory of a device, whose mechanism orders its streams itself; else memory of
                      * the host, under a CPU EP */
 } mbr_bench_world_options;

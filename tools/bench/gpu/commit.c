@@ -18,7 +18,7 @@ typedef struct commit_state {
     uint64_t bytes;        /* 1 GiB */
     uint64_t extent_bytes; /* of this contestant */
     mbr_range_handle range;
-    mbr_cuda_address address; /* by hand */
+    mbr_cuda_address address; /* ours: of the last range */
     mbr_cuda_handle handles[HANDLE_LIMIT_COUNT];
     mbr_hand_way way;
 } commit_state;
@@ -27,9 +27,13 @@ typedef struct commit_state {
 static bool reserve(void *context)
 {
     commit_state *state = context;
+    mbr_bench_world *world = &state->device->world;
+    mbr_range_figures figures = {MBR_SIZED(mbr_range_figures)};
     mbr_bench_device_settle();
-    return mbr_bench_reserve(
-        &state->device->world, state->bytes, state->extent_bytes, &state->range);
+    bool done = mbr_bench_reserve(world, state->bytes, state->extent_bytes, &state->range) &&
+        mbr_range_read(world->manager, state->range, 0, &figures, &world->error) == MBR_OK;
+    state->address = figures.address;
+    return done;
 }
 
 static bool commit(void *context, uint32_t thread, uint64_t count)
@@ -200,15 +204,22 @@ static mbr_contestant pooled_by_hand(commit_state *state)
     return one;
 }
 
+/* Large pages want aligned addresses. */
+static unsigned long long alignment_mib(const commit_state *state)
+{
+    return (state->address & -state->address) / MBR_BENCH_MIB;
+}
+
 static bool take(mbr_bench_row *row, const mbr_contestant *mine, const mbr_contestant *theirs)
 {
     commit_state *state = mine->context;
     mbr_bench_take_ratio(row, mine, theirs, 1e3);
     uint64_t handles = state->bytes / state->extent_bytes;
     snprintf(row->note, sizeof row->note,
-        "%llu handles, %.1f us each; best rounds: %.1f us, theirs %.1f us",
+        "%llu handles, %.1f us each; best rounds: %.1f us, theirs %.1f us; addresses are whole "
+        "multiples of %llu MiB, theirs of %llu MiB",
         (unsigned long long)handles, row->ours.median / (double)handles, mine->min_ns / 1e3,
-        theirs->min_ns / 1e3);
+        theirs->min_ns / 1e3, alignment_mib(state), alignment_mib(theirs->context));
     return mbr_bench_device_count(state->device, mine, MBR_COUNT_OURS, 0, &row->ours) &&
         mbr_bench_device_count(state->device, theirs, MBR_COUNT_BY_HAND, 0, &row->theirs);
 }

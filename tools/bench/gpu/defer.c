@@ -337,7 +337,8 @@ static bool run(mbr_bench *bench, mbr_bench_row *rows)
     defer_state *state = calloc(1, sizeof *state);
     if (state == NULL)
         return mbr_bench_fail(bench, "no memory for the samples");
-    bool done = mbr_bench_device_open_within(bench, UINT64_MAX, LIMIT_BYTES, &state->device);
+    const mbr_bench_world_options options = {.limit_bytes = LIMIT_BYTES, .keep_bytes = UINT64_MAX};
+    bool done = mbr_bench_device_open_as(bench, &options, &state->device);
     if (done) {
         done = open_state(state) && measure_free(bench, state, &rows[0]) &&
             measure_reuse(bench, state, (mbr_stream_handle){0}, &rows[1]) &&

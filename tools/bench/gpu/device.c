@@ -18,18 +18,17 @@ uint64_t mbr_bench_device_bytes(const mbr_bench *bench, uint64_t bytes)
 }
 
 static bool open_world(
-    mbr_bench *bench, uint64_t keep_bytes, uint64_t limit_bytes, mbr_bench_device *device)
+    mbr_bench *bench, const mbr_bench_world_options *asked, mbr_bench_device *device)
 {
     size_t free_bytes, total_bytes;
     mbr_hand *hand = &device->hand;
     if (!mbr_hand_did(hand, hand->call.memory_info(&free_bytes, &total_bytes), "cuMemGetInfo"))
         return mbr_bench_fail_hand(bench, hand);
     uint64_t most_bytes = free_bytes - free_bytes / LIMIT_SHARE;
-    mbr_bench_world_options options = {
-        .limit_bytes = limit_bytes < most_bytes ? limit_bytes : most_bytes,
-        .keep_bytes = keep_bytes,
-        .populate = true,
-        .on_device = true};
+    mbr_bench_world_options options = *asked;
+    options.populate = options.on_device = true;
+    if (options.limit_bytes > most_bytes)
+        options.limit_bytes = most_bytes;
     return mbr_bench_world_open(bench, &options, &device->world);
 }
 
@@ -66,16 +65,17 @@ static bool attach(mbr_bench *bench, mbr_bench_device *device)
 
 bool mbr_bench_device_open(mbr_bench *bench, uint64_t keep_bytes, mbr_bench_device *device)
 {
-    return mbr_bench_device_open_within(bench, keep_bytes, UINT64_MAX, device);
+    const mbr_bench_world_options options = {.limit_bytes = UINT64_MAX, .keep_bytes = keep_bytes};
+    return mbr_bench_device_open_as(bench, &options, device);
 }
 
-bool mbr_bench_device_open_within(
-    mbr_bench *bench, uint64_t keep_bytes, uint64_t limit_bytes, mbr_bench_device *device)
+bool mbr_bench_device_open_as(
+    mbr_bench *bench, const mbr_bench_world_options *options, mbr_bench_device *device)
 {
     *device = (mbr_bench_device){0};
     if (!mbr_hand_open(bench, &device->hand))
         return false;
-    bool done = open_world(bench, keep_bytes, limit_bytes, device);
+    bool done = open_world(bench, options, device);
     if (!done)
         mbr_hand_close(&device->hand);
     else if (!learn_kind(bench, device) || !attach(bench, device))

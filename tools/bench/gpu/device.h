@@ -17,10 +17,11 @@ typedef struct mbr_bench_device {
 } mbr_bench_device;
 
 /* False: bench->text says why, and nothing is left open. keep_bytes: of the cache. The budget is
- * three quarters of what is free, or limit_bytes. */
+ * three quarters of what is free. */
 bool mbr_bench_device_open(mbr_bench *bench, uint64_t keep_bytes, mbr_bench_device *device);
-bool mbr_bench_device_open_within(
-    mbr_bench *bench, uint64_t keep_bytes, uint64_t limit_bytes, mbr_bench_device *device);
+/* limit_bytes: at most that; populate and on_device are set. */
+bool mbr_bench_device_open_as(
+    mbr_bench *bench, const mbr_bench_world_options *options, mbr_bench_device *device);
 /* Tells a failure of either side first. False: something failed. */
 bool mbr_bench_device_close(mbr_bench *bench, mbr_bench_device *device, bool done);
 
