@@ -4,16 +4,14 @@
 #include "tools/bench/gpu/device.h"
 #include "tools/bench/syscalls.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #define GEOMETRY "layers=8,heads=8,dim=128,bytes=4,planes=2"
 #define TOKEN_BYTES (UINT64_C(64) << 10)
 #define STEP_BYTES (UINT64_C(64) << 20)
 #define AHEAD_STEPS 16
-#define TICK_NS 10000000
+#define TICK_NS 1e7
 #define WARM_STEPS 30
 #define TIMED_STEPS 200
 #define WATCHED_STEPS 50
@@ -26,7 +24,7 @@ typedef struct ahead_state {
     mbr_kv *kv;
     mbr_sequence *sequence;
     uint64_t step_bytes, step_count, steps_done;
-    struct timespec tick;
+    double tick_ns;
     mbr_cuda_address address; /* by hand */
     mbr_cuda_handle handles[STEP_LIMIT_COUNT];
     double ours_ns[TIMED_STEPS], theirs_ns[TIMED_STEPS];
@@ -56,18 +54,12 @@ static bool close_cache(ahead_state *state)
 }
 
 /* ---- Steps */
-static bool wait_for_tick(ahead_state *state)
+/* The caller is busy meanwhile, as one is who launches kernels. */
+static void wait_for_tick(ahead_state *state)
 {
-    state->tick.tv_nsec += TICK_NS;
-    if (state->tick.tv_nsec >= 1000000000) {
-        state->tick.tv_nsec -= 1000000000;
-        state->tick.tv_sec++;
-    }
-    int failure;
-    do
-        failure = clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &state->tick, NULL);
-    while (failure == EINTR);
-    return failure == 0;
+    state->tick_ns += TICK_NS;
+    while (mbr_bench_wall_ns() < state->tick_ns)
+        continue;
 }
 
 static bool append(void *context, uint32_t thread, uint64_t count)
@@ -112,8 +104,8 @@ static bool take_steps(ahead_state *state, uint64_t count, bool is_watched)
     double unused_ns;
     for (uint64_t i = 0; i < count; i++) {
         bool is_timed = !is_watched && i < TIMED_STEPS;
-        if (!wait_for_tick(state) ||
-            !(is_watched ? watch_step(state)
+        wait_for_tick(state);
+        if (!(is_watched ? watch_step(state)
                          : time_step(state, is_timed ? &state->ours_ns[i] : &unused_ns)))
             return false;
         double begin = mbr_bench_wall_ns();
@@ -155,8 +147,10 @@ static bool measure(mbr_bench *bench, ahead_state *state, mbr_bench_row *row)
     state->step_count = STEP_LIMIT_COUNT / divisor;
     if (!mbr_hand_reserve(
             &state->device.hand, state->step_count * state->step_bytes, &state->address) ||
-        !open_cache(state) || clock_gettime(CLOCK_MONOTONIC, &state->tick) != 0 ||
-        !take_steps(state, WARM_STEPS / divisor, false) || !take_steps(state, timed, false))
+        !open_cache(state))
+        return false;
+    state->tick_ns = mbr_bench_wall_ns();
+    if (!take_steps(state, WARM_STEPS / divisor, false) || !take_steps(state, timed, false))
         return false;
     uint64_t begin = mbr_hand_calls();
     if (!take_steps(state, watched, true))
