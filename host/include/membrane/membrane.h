@@ -16,6 +16,7 @@
 #include "membrane/range.h"
 #include "membrane/registry.h"
 #include "membrane/sleep.h"
+#include "membrane/state.h"
 #include "membrane/ticket.h"
 
 #endif
