@@ -155,15 +155,17 @@ static mbr_status map_item(mbr_growth_run *run, mbr_plan_item *item)
     return status;
 }
 
-/* One call for each run of adjacent new mappings. */
+/* One call for each run of adjacent new mappings; for each mapping, where a driver may refuse for
+ * no reason (HIP's was seen to refuse a range of several whenever it is asked). */
 static mbr_status protect_items(mbr_growth_run *run)
 {
     const mbr_plan *plan = &run->plan;
+    bool joins = !run->backing->mechanism->protect_may_fail_spuriously;
     for (uint64_t i = 0; i < plan->item_count;) {
         const mbr_plan_item *first = &plan->items[i];
         uint64_t end = first->offset + first->bytes;
         bool mapped = first->stage == MBR_STAGE_MAPPED;
-        for (i++; i < plan->item_count && mapped; i++) {
+        for (i++; i < plan->item_count && mapped && joins; i++) {
             const mbr_plan_item *item = &plan->items[i];
             if (item->stage != MBR_STAGE_MAPPED || item->range != first->range ||
                 item->offset != end)

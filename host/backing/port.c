@@ -433,19 +433,37 @@ static uint32_t list_access(const mbr_port *port, uint32_t access, mbr_access *l
     return port->peer_count + 1;
 }
 
+static uint32_t attempts_at_access(const mbr_port *port)
+{
+    return port->mechanism.protect_may_fail_spuriously ? PROTECT_ATTEMPT_COUNT : UINT32_C(1);
+}
+
+/* A failure that left all as it was, and that the caller of the plugin did not bring about. */
+static bool may_try_again(mbr_status status, const mbr_answer *answer)
+{
+    int32_t class = MBR_STATUS_CLASS(status);
+    return status != MBR_OK && class != MBR_CLASS_CALLER && class != MBR_CLASS_LOST &&
+        !answer->quarantined && answer->mapped_bytes == 0;
+}
+
 mbr_status mbr_port_map_shared(mbr_port *port, uint64_t reservation_id, uint64_t offset_bytes,
     uint64_t extent_id, uint64_t bytes, uint32_t access, mbr_answer *answer, mbr_error *error)
 {
-    *answer = (mbr_answer){.id = extent_id};
-    mbr_said said;
-    begin_call(port, &said);
     mbr_access list[MBR_PEER_LIMIT_COUNT + 1];
     mbr_map_shared_request request = {MBR_SIZED(mbr_map_shared_request),
         .access_count = list_access(port, access, list), .reservation_id = reservation_id,
         .offset_bytes = offset_bytes, .extent_id = extent_id, .access = list};
-    mbr_status status = CALL(port, shared.map_shared, &request, &said);
-    status = validate(port, "map_shared", status, &said, bytes, answer, error);
-    return note_mapped(port, status, &said.outcome, bytes, answer);
+    mbr_status status = MBR_INTERNAL;
+    uint32_t left = attempts_at_access(port);
+    do {
+        *answer = (mbr_answer){.id = extent_id};
+        mbr_said said;
+        begin_call(port, &said);
+        status = CALL(port, shared.map_shared, &request, &said);
+        status = validate(port, "map_shared", status, &said, bytes, answer, error);
+        status = note_mapped(port, status, &said.outcome, bytes, answer);
+    } while (--left > 0 && may_try_again(status, answer));
+    return status;
 }
 
 mbr_status mbr_port_protect(mbr_port *port, uint64_t reservation_id, uint64_t offset_bytes,
@@ -455,8 +473,7 @@ mbr_status mbr_port_protect(mbr_port *port, uint64_t reservation_id, uint64_t of
     mbr_protect_request request = {MBR_SIZED(mbr_protect_request),
         .access_count = list_access(port, access, list), .reservation_id = reservation_id,
         .offset_bytes = offset_bytes, .bytes = bytes, .access = list};
-    uint32_t attempts =
-        port->mechanism.protect_may_fail_spuriously ? PROTECT_ATTEMPT_COUNT : UINT32_C(1);
+    uint32_t attempts = attempts_at_access(port);
     mbr_status status = MBR_INTERNAL;
     for (uint32_t attempt = 0; attempt < attempts && status != MBR_OK; attempt++) {
         mbr_answer answer = {0};

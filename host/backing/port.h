@@ -74,7 +74,8 @@ mbr_status mbr_port_extent_destroy(
     mbr_port *port, uint64_t extent_id, uint64_t owned_bytes, mbr_answer *answer, mbr_error *error);
 mbr_status mbr_port_map(mbr_port *port, uint64_t reservation_id, uint64_t offset_bytes,
     uint64_t extent_id, uint64_t bytes, mbr_answer *answer, mbr_error *error);
-/* Retries a bounded number of times where the mechanism says that protect may fail spuriously. */
+/* Both retry a bounded number of times where the mechanism says that protect may fail spuriously.
+ */
 mbr_status mbr_port_protect(mbr_port *port, uint64_t reservation_id, uint64_t offset_bytes,
     uint64_t bytes, uint32_t access, mbr_error *error);
 mbr_status mbr_port_map_shared(mbr_port *port, uint64_t reservation_id, uint64_t offset_bytes,
