@@ -146,7 +146,7 @@ static mbr_status capability(mbr_instance *instance, const mbr_capability_reques
         {MBR_ID_SHARED, &mbr_gpu_shared},
     };
     bool is_virtual = instance->objects.port != NULL;
-    bool is_shared = is_virtual && !instance->has_no_aliasing && !instance->has_no_read_only;
+    bool is_shared = is_virtual && !instance->has_no_aliasing;
     uint32_t count = 3 + (uint32_t)is_virtual + (uint32_t)is_shared;
     return mbr_answer_capability(tables, count, request, answer, error);
 }

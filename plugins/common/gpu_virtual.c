@@ -138,6 +138,16 @@ static enum mbr_end unreserve(
 
 /* ---- Mappings ------------------------------------------------------------------------------- */
 
+/* Where the driver has no access for reading alone, who may read may write: a fact tells that
+ * nothing is enforced. */
+static uint32_t flags_of(
+    const mbr_instance *instance, const struct mbr_answer_access *access, uint32_t device)
+{
+    uint32_t flags = mbr_answer_access_of(access, device); /* the driver's values */
+    return flags == MBR_GPU_ACCESS_READ && instance->has_no_read_only ? MBR_GPU_ACCESS_READ_WRITE
+                                                                      : flags;
+}
+
 /* One call for all devices: the driver then works on them at the same time. The instance's own is
  * the last one: some drivers want that, and no one minds. */
 static mbr_gpu_result set_access(const mbr_instance *instance, uint64_t address, uint64_t bytes,
@@ -151,7 +161,7 @@ static mbr_gpu_result set_access(const mbr_instance *instance, uint64_t address,
         if (access->named & (UINT64_C(1) << device))
             list[count++] = (struct mbr_gpu_access){
                 .location = {MBR_GPU_LOCATION_DEVICE, (int32_t)device},
-                .flags = mbr_answer_access_of(access, device), /* the driver's values */
+                .flags = flags_of(instance, access, device),
             };
     }
     return call_of(instance)->set_access(address, bytes, list, count);
