@@ -49,6 +49,18 @@ struct standin_options {
     bool has_no_virtual_memory;         /* STANDIN_NO_VIRTUAL_MEMORY=1: the attribute says so */
     bool has_no_peers;                  /* STANDIN_NO_PEERS=1 */
     bool has_no_managed_memory;         /* STANDIN_NO_MANAGED_MEMORY=1 */
+    /* What HIP's runtime does in one version or another. */
+    bool has_no_aliasing;         /* STANDIN_HIP_NO_ALIASING=1: a handle is mapped once */
+    bool has_no_read_only;        /* STANDIN_HIP_NO_READ_ONLY=1: such access is refused */
+    bool takes_descriptors;       /* STANDIN_HIP_DESCRIPTORS=1: one a handle; without one there is
+                                   * no memory */
+    bool frees_late;              /* STANDIN_HIP_FREES_LATE=1: with the addresses of the last use */
+    bool refuses_long_access;     /* STANDIN_HIP_SINGLE_ACCESS=1: over several mappings at once */
+    bool wants_own_last;          /* STANDIN_HIP_OWN_LAST=1: in a list of accesses */
+    uint32_t refuses_access_each; /* STANDIN_HIP_REFUSES_ACCESS=N: each N-th time, for no reason */
+    uint64_t granule_told_bytes;  /* STANDIN_HIP_GRANULE_TOLD_BYTES: instead of the true ones */
+    uint64_t handle_max_bytes;    /* STANDIN_HIP_HANDLE_MAX_BYTES: for more there is no memory */
+    int hip_version;              /* STANDIN_HIP_VERSION, 71400000: of 7.14 */
 };
 
 /* The options that the environment asks for. */

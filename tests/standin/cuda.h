@@ -3,7 +3,7 @@
 #define MEMBRANE_TESTS_STANDIN_CUDA_H
 
 #include "tests/standin/exports.h"
-#include "tests/standin/model.h"
+#include "tests/standin/front.h"
 
 #define CUDA_BLOCK_MAX_THREADS 1024
 

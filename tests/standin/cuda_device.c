@@ -27,36 +27,14 @@ mbr_cuda_result cuDriverGetVersion(int *told)
     return CUDA_CALL(cuDriverGetVersion, SIM_NEEDS_NOTHING, version(told));
 }
 
-static int count(int *told)
-{
-    if (!told)
-        return SIM_INVALID_VALUE;
-    *told = (int)sim.options.device_count;
-    return SIM_OK;
-}
-
 mbr_cuda_result cuDeviceGetCount(int *told)
 {
-    return CUDA_CALL(cuDeviceGetCount, ON_DEVICES, count(told));
-}
-
-/* What has a device and a place for the answer. */
-static int check(const void *answer, int device)
-{
-    return !sim_device(device) ? SIM_INVALID_DEVICE : answer ? SIM_OK : SIM_INVALID_VALUE;
-}
-
-static int get(mbr_cuda_device *device, int ordinal)
-{
-    int status = check(device, ordinal);
-    if (status == SIM_OK)
-        *device = ordinal;
-    return status;
+    return CUDA_CALL(cuDeviceGetCount, ON_DEVICES, front_count(told));
 }
 
 mbr_cuda_result cuDeviceGet(mbr_cuda_device *device, int ordinal)
 {
-    return CUDA_CALL(cuDeviceGet, ON_DEVICES, get(device, ordinal));
+    return CUDA_CALL(cuDeviceGet, ON_DEVICES, front_get(device, ordinal));
 }
 
 /* ---- Attributes ---- */
@@ -94,7 +72,7 @@ static int attribute_value(uint32_t attribute, int device)
 
 static int attribute(int *value, uint32_t which, int device)
 {
-    int status = check(value, device);
+    int status = front_check(value, device);
     if (status != SIM_OK)
         return status;
     if (which == 0 || which > ATTRIBUTE_LAST)
@@ -108,45 +86,19 @@ mbr_cuda_result cuDeviceGetAttribute(int *value, uint32_t which, mbr_cuda_device
     return CUDA_CALL(cuDeviceGetAttribute, ON_DEVICES, attribute(value, which, device));
 }
 
-static int name(char *text, int room, int device)
-{
-    int status = check(text, device);
-    if (status == SIM_OK && room > 0)
-        snprintf(text, (size_t)room, "Membrane stand-in %d", device);
-    return status;
-}
-
 mbr_cuda_result cuDeviceGetName(char *text, int room, mbr_cuda_device device)
 {
-    return CUDA_CALL(cuDeviceGetName, ON_DEVICES, name(text, room, device));
-}
-
-static int uuid(struct mbr_cuda_uuid *told, int device)
-{
-    int status = check(told, device);
-    if (status != SIM_OK)
-        return status;
-    *told = (struct mbr_cuda_uuid){"stand-in-device"};
-    told->bytes[15] = (uint8_t)(device + 1);
-    return SIM_OK;
+    return CUDA_CALL(cuDeviceGetName, ON_DEVICES, front_name(text, room, device));
 }
 
 mbr_cuda_result cuDeviceGetUuid_v2(struct mbr_cuda_uuid *told, mbr_cuda_device device)
 {
-    return CUDA_CALL(cuDeviceGetUuid_v2, ON_DEVICES, uuid(told, device));
-}
-
-static int pci(char *text, int room, int device)
-{
-    int status = check(text, device);
-    if (status == SIM_OK && room > 0)
-        snprintf(text, (size_t)room, "0000:%02X:00.0", (unsigned)device + 1);
-    return status;
+    return CUDA_CALL(cuDeviceGetUuid_v2, ON_DEVICES, front_uuid(told, device));
 }
 
 mbr_cuda_result cuDeviceGetPCIBusId(char *text, int room, mbr_cuda_device device)
 {
-    return CUDA_CALL(cuDeviceGetPCIBusId, ON_DEVICES, pci(text, room, device));
+    return CUDA_CALL(cuDeviceGetPCIBusId, ON_DEVICES, front_pci(text, room, device));
 }
 
 static int by_pci(mbr_cuda_device *device, const char *text)
@@ -155,7 +107,7 @@ static int by_pci(mbr_cuda_device *device, const char *text)
         return SIM_INVALID_VALUE;
     for (uint32_t i = 0; i < sim.options.device_count; i++) {
         char own[32];
-        pci(own, sizeof own, (int)i);
+        front_pci(own, sizeof own, (int)i);
         if (strcasecmp(own, text) != 0)
             continue;
         *device = (mbr_cuda_device)i;
@@ -169,23 +121,15 @@ mbr_cuda_result cuDeviceGetByPCIBusId(mbr_cuda_device *device, const char *text)
     return CUDA_CALL(cuDeviceGetByPCIBusId, ON_DEVICES, by_pci(device, text));
 }
 
-static int total(size_t *bytes, int device)
-{
-    int status = check(bytes, device);
-    if (status == SIM_OK)
-        *bytes = sim.options.capacity_bytes;
-    return status;
-}
-
 mbr_cuda_result cuDeviceTotalMem_v2(size_t *bytes, mbr_cuda_device device)
 {
-    return CUDA_CALL(cuDeviceTotalMem_v2, ON_DEVICES, total(bytes, device));
+    return CUDA_CALL(cuDeviceTotalMem_v2, ON_DEVICES, front_total(bytes, device));
 }
 
 static int peer(int *can, int device, int other)
 {
-    int status = check(can, device);
-    if (status != SIM_OK || check(can, other) != SIM_OK)
+    int status = front_check(can, device);
+    if (status != SIM_OK || front_check(can, other) != SIM_OK)
         return status != SIM_OK ? status : SIM_INVALID_DEVICE;
     *can = device != other && !sim.options.has_no_peers;
     return SIM_OK;
@@ -225,7 +169,7 @@ mbr_cuda_result cuDevicePrimaryCtxReset_v2(mbr_cuda_device device)
 
 static int primary_state(int device, unsigned *flags, int *is_active)
 {
-    int status = check(flags, device);
+    int status = front_check(flags, device);
     if (status != SIM_OK || !is_active)
         return status != SIM_OK ? status : SIM_INVALID_VALUE;
     *flags = 0;

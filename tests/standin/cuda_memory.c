@@ -9,38 +9,11 @@
 
 /* ---- Virtual memory ---- */
 
-/* Whether what is wished for can be made at all. */
-static int check_properties(const struct mbr_cuda_properties *properties)
-{
-    if (!properties || properties->type != MBR_CUDA_ALLOCATION_PINNED ||
-        properties->location.type != MBR_CUDA_LOCATION_DEVICE)
-        return SIM_INVALID_VALUE;
-    return sim_device(properties->location.id) ? SIM_OK : SIM_INVALID_DEVICE;
-}
-
-/* Of whatever is asked: the driver does not look whether it could be made. */
-static int granularity(size_t *bytes, const struct mbr_cuda_properties *properties, uint32_t which)
-{
-    if (!bytes || !properties || which > MBR_CUDA_GRANULARITY_RECOMMENDED)
-        return SIM_INVALID_VALUE;
-    *bytes = which == MBR_CUDA_GRANULARITY_MINIMUM ? sim.options.granule_min_bytes
-                                                   : sim.options.granule_recommended_bytes;
-    return SIM_OK;
-}
-
 mbr_cuda_result cuMemGetAllocationGranularity(
     size_t *bytes, const struct mbr_cuda_properties *properties, uint32_t which)
 {
-    return CUDA_CALL(cuMemGetAllocationGranularity, VIRTUAL, granularity(bytes, properties, which));
-}
-
-static int reserve(mbr_cuda_address *address, size_t bytes, size_t align_bytes, uint64_t flags)
-{
-    uint64_t found;
-    int status = address ? sim_reserve(&found, bytes, align_bytes, flags) : (int)SIM_INVALID_VALUE;
-    if (status == SIM_OK)
-        *address = found;
-    return status;
+    return CUDA_CALL(
+        cuMemGetAllocationGranularity, VIRTUAL, front_granularity(bytes, properties, which));
 }
 
 /* D7: where somebody wishes it to be is not looked at. */
@@ -48,7 +21,8 @@ mbr_cuda_result cuMemAddressReserve(mbr_cuda_address *address, size_t bytes, siz
     mbr_cuda_address wish, unsigned long long flags)
 {
     (void)wish;
-    return CUDA_CALL(cuMemAddressReserve, VIRTUAL, reserve(address, bytes, align_bytes, flags));
+    return CUDA_CALL(
+        cuMemAddressReserve, VIRTUAL, front_reserve(address, bytes, align_bytes, flags));
 }
 
 mbr_cuda_result cuMemAddressFree(mbr_cuda_address address, size_t bytes)
@@ -56,28 +30,10 @@ mbr_cuda_result cuMemAddressFree(mbr_cuda_address address, size_t bytes)
     return CUDA_CALL(cuMemAddressFree, VIRTUAL, sim_unreserve(address, bytes));
 }
 
-static int create(mbr_cuda_handle *handle, size_t bytes,
-    const struct mbr_cuda_properties *properties, uint64_t flags)
-{
-    int status = check_properties(properties);
-    if (status != SIM_OK)
-        return status;
-    bool is_exportable = properties->handle_types != MBR_CUDA_HANDLE_NONE;
-    if (!handle || flags)
-        return SIM_INVALID_VALUE;
-    if (is_exportable && !sim.options.can_export)
-        return SIM_NOT_SUPPORTED;
-    uint64_t made;
-    status = sim_create(&made, bytes, properties->location.id, is_exportable);
-    if (status == SIM_OK)
-        *handle = made;
-    return status;
-}
-
 mbr_cuda_result cuMemCreate(mbr_cuda_handle *handle, size_t bytes,
     const struct mbr_cuda_properties *properties, unsigned long long flags)
 {
-    return CUDA_CALL(cuMemCreate, VIRTUAL, create(handle, bytes, properties, flags));
+    return CUDA_CALL(cuMemCreate, VIRTUAL, front_create(handle, bytes, properties, flags));
 }
 
 mbr_cuda_result cuMemRelease(mbr_cuda_handle handle)
@@ -175,114 +131,36 @@ mbr_cuda_result cuMemUnmap(mbr_cuda_address address, size_t bytes)
     return CUDA_CALL(cuMemUnmap, VIRTUAL, sim_unmap(address, bytes));
 }
 
-static bool is_access(uint32_t flags)
-{
-    return flags == MBR_CUDA_ACCESS_NONE || flags == MBR_CUDA_ACCESS_READ ||
-        flags == MBR_CUDA_ACCESS_READ_WRITE;
-}
-
-static enum sim_access access_of(uint32_t flags)
-{
-    return flags == MBR_CUDA_ACCESS_NONE ? SIM_ACCESS_NONE
-        : flags == MBR_CUDA_ACCESS_READ  ? SIM_ACCESS_READ
-                                         : SIM_ACCESS_READ_WRITE;
-}
-
-/* One pass that looks, one that does: the whole list or nothing. */
-static int set_access(
-    uint64_t address, size_t bytes, const struct mbr_cuda_access *list, size_t count)
-{
-    if (!list || count == 0)
-        return SIM_INVALID_VALUE;
-    for (int is_dry = 1; is_dry >= 0; is_dry--)
-        for (size_t i = 0; i < count; i++) {
-            if (list[i].location.type != MBR_CUDA_LOCATION_DEVICE || !is_access(list[i].flags))
-                return SIM_INVALID_VALUE;
-            int status = sim_set_access(
-                address, bytes, list[i].location.id, access_of(list[i].flags), is_dry);
-            if (status != SIM_OK)
-                return status;
-        }
-    return SIM_OK;
-}
-
 mbr_cuda_result cuMemSetAccess(
     mbr_cuda_address address, size_t bytes, const struct mbr_cuda_access *list, size_t count)
 {
-    return CUDA_CALL(cuMemSetAccess, VIRTUAL, set_access(address, bytes, list, count));
-}
-
-static int get_access(
-    unsigned long long *flags, const struct mbr_cuda_location *location, uint64_t address)
-{
-    static const uint32_t words[] = {
-        MBR_CUDA_ACCESS_NONE, MBR_CUDA_ACCESS_READ, MBR_CUDA_ACCESS_READ_WRITE};
-    enum sim_access access;
-    if (!flags || !location || location->type != MBR_CUDA_LOCATION_DEVICE)
-        return SIM_INVALID_VALUE;
-    int status = sim_get_access(address, location->id, &access);
-    if (status == SIM_OK)
-        *flags = words[access];
-    return status;
+    return CUDA_CALL(cuMemSetAccess, VIRTUAL, front_set_access(address, bytes, list, count));
 }
 
 mbr_cuda_result cuMemGetAccess(
     unsigned long long *flags, const struct mbr_cuda_location *location, mbr_cuda_address address)
 {
-    return CUDA_CALL(cuMemGetAccess, VIRTUAL, get_access(flags, location, address));
+    return CUDA_CALL(cuMemGetAccess, VIRTUAL, front_get_access(flags, location, address));
 }
 
 /* ---- Plain memory ---- */
 
-static int memory_info(size_t *free_bytes, size_t *total_bytes)
-{
-    uint64_t unused;
-    uint64_t total;
-    int status = sim_free_bytes(&unused, &total);
-    if (free_bytes)
-        *free_bytes = unused;
-    if (total_bytes)
-        *total_bytes = total;
-    return status;
-}
-
 mbr_cuda_result cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
 {
-    return CUDA_CALL(cuMemGetInfo_v2, SIM_NEEDS_LIVE_CONTEXT, memory_info(free_bytes, total_bytes));
-}
-
-static int allocate(mbr_cuda_address *address, size_t bytes)
-{
-    uint64_t found;
-    int status = address ? sim_allocate(&found, bytes) : (int)SIM_INVALID_VALUE;
-    if (status == SIM_OK)
-        *address = found;
-    return status;
+    return CUDA_CALL(
+        cuMemGetInfo_v2, SIM_NEEDS_LIVE_CONTEXT, front_memory_info(free_bytes, total_bytes));
 }
 
 mbr_cuda_result cuMemAlloc_v2(mbr_cuda_address *address, size_t bytes)
 {
     return CUDA_CALL(
-        cuMemAlloc_v2, SIM_NEEDS_LIVE_CONTEXT | SIM_IS_UNSAFE, allocate(address, bytes));
-}
-
-static int allocate_managed(mbr_cuda_address *address, size_t bytes, unsigned flags)
-{
-    void *start;
-    if (!address || flags == 0 || flags > 2)
-        return SIM_INVALID_VALUE;
-    if (sim.options.has_no_managed_memory)
-        return SIM_NOT_SUPPORTED;
-    int status = sim_host_allocate(&start, bytes, flags, SIM_MANAGED);
-    if (status == SIM_OK)
-        *address = (uintptr_t)start;
-    return status;
+        cuMemAlloc_v2, SIM_NEEDS_LIVE_CONTEXT | SIM_IS_UNSAFE, front_allocate(address, bytes));
 }
 
 mbr_cuda_result cuMemAllocManaged(mbr_cuda_address *address, size_t bytes, unsigned flags)
 {
     return CUDA_CALL(cuMemAllocManaged, SIM_NEEDS_LIVE_CONTEXT | SIM_IS_UNSAFE,
-        allocate_managed(address, bytes, flags));
+        front_allocate_managed(address, bytes, flags));
 }
 
 mbr_cuda_result cuMemFree_v2(mbr_cuda_address address)
@@ -290,30 +168,11 @@ mbr_cuda_result cuMemFree_v2(mbr_cuda_address address)
     return CUDA_CALL(cuMemFree_v2, SIM_NEEDS_LIVE_CONTEXT | SIM_IS_UNSAFE, sim_free(address));
 }
 
-static int address_range(mbr_cuda_address *start, size_t *bytes, uint64_t address)
-{
-    uint64_t found = 0;
-    uint64_t length = 0;
-    uint32_t device;
-    int status = sim_piece(address, &found, &length, &device);
-    const struct sim_host_block *block = status == SIM_OK ? NULL : sim_host_find(address);
-    if (block) {
-        found = block->address;
-        length = block->bytes;
-        status = SIM_OK;
-    }
-    if (start && status == SIM_OK)
-        *start = found;
-    if (bytes && status == SIM_OK)
-        *bytes = length;
-    return status;
-}
-
 mbr_cuda_result cuMemGetAddressRange_v2(
     mbr_cuda_address *start, size_t *bytes, mbr_cuda_address address)
 {
-    return CUDA_CALL(
-        cuMemGetAddressRange_v2, SIM_NEEDS_LIVE_CONTEXT, address_range(start, bytes, address));
+    return CUDA_CALL(cuMemGetAddressRange_v2, SIM_NEEDS_LIVE_CONTEXT,
+        front_address_range(start, bytes, address));
 }
 
 static int pointer_attribute(void *value, uint32_t attribute, uint64_t address)
@@ -409,7 +268,7 @@ mbr_cuda_result cuMemHostGetFlags(unsigned *flags, void *address)
 mbr_cuda_result cuMemAllocAsync(mbr_cuda_address *address, size_t bytes, mbr_cuda_stream stream)
 {
     (void)stream;
-    return CUDA_CALL(cuMemAllocAsync, SIM_NEEDS_LIVE_CONTEXT, allocate(address, bytes));
+    return CUDA_CALL(cuMemAllocAsync, SIM_NEEDS_LIVE_CONTEXT, front_allocate(address, bytes));
 }
 
 mbr_cuda_result cuMemFreeAsync(mbr_cuda_address address, mbr_cuda_stream stream)

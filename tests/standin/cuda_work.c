@@ -11,25 +11,15 @@ static uintptr_t name_of(mbr_cuda_stream stream)
 
 /* ---- Streams ---- */
 
-static int stream_create(mbr_cuda_stream *stream, unsigned flags, int priority)
-{
-    struct sim_stream *made;
-    if (!stream || flags & ~(unsigned)MBR_CUDA_STREAM_NON_BLOCKING)
-        return SIM_INVALID_VALUE;
-    int status = sim_stream_create(&made, !(flags & MBR_CUDA_STREAM_NON_BLOCKING), priority);
-    *stream = (mbr_cuda_stream)made;
-    return status;
-}
-
 mbr_cuda_result cuStreamCreate(mbr_cuda_stream *stream, unsigned flags)
 {
-    return CUDA_CALL(cuStreamCreate, SIM_NEEDS_LIVE_CONTEXT, stream_create(stream, flags, 0));
+    return CUDA_CALL(cuStreamCreate, SIM_NEEDS_LIVE_CONTEXT, front_stream_create(stream, flags, 0));
 }
 
 mbr_cuda_result cuStreamCreateWithPriority(mbr_cuda_stream *stream, unsigned flags, int priority)
 {
-    return CUDA_CALL(
-        cuStreamCreateWithPriority, SIM_NEEDS_LIVE_CONTEXT, stream_create(stream, flags, priority));
+    return CUDA_CALL(cuStreamCreateWithPriority, SIM_NEEDS_LIVE_CONTEXT,
+        front_stream_create(stream, flags, priority));
 }
 
 mbr_cuda_result cuStreamDestroy_v2(mbr_cuda_stream stream)
@@ -71,18 +61,9 @@ mbr_cuda_result cuStreamGetCtx(mbr_cuda_stream stream, mbr_cuda_context *context
 
 /* ---- Events ---- */
 
-#define EVENT_FLAGS 7u
-
-static int event_create(mbr_cuda_event *event, unsigned flags)
-{
-    return !event || flags & ~EVENT_FLAGS
-        ? (int)SIM_INVALID_VALUE
-        : sim_event_create((struct sim_event **)event, !(flags & MBR_CUDA_EVENT_DISABLE_TIMING));
-}
-
 mbr_cuda_result cuEventCreate(mbr_cuda_event *event, unsigned flags)
 {
-    return CUDA_CALL(cuEventCreate, SIM_NEEDS_LIVE_CONTEXT, event_create(event, flags));
+    return CUDA_CALL(cuEventCreate, SIM_NEEDS_LIVE_CONTEXT, front_event_create(event, flags));
 }
 
 mbr_cuda_result cuEventDestroy_v2(mbr_cuda_event event)
@@ -261,19 +242,10 @@ mbr_cuda_result cuStreamBeginCapture_v2(mbr_cuda_stream stream, uint32_t mode)
         sim_capture_begin(name_of(stream), (enum sim_capture_mode)mode));
 }
 
-static int capture_end(uintptr_t stream, mbr_cuda_graph *graph)
-{
-    struct sim_graph *made = NULL;
-    if (!graph)
-        return SIM_INVALID_VALUE;
-    int status = sim_capture_end(stream, &made);
-    *graph = (mbr_cuda_graph)made;
-    return status;
-}
-
 mbr_cuda_result cuStreamEndCapture(mbr_cuda_stream stream, mbr_cuda_graph *graph)
 {
-    return CUDA_CALL(cuStreamEndCapture, ON_STREAM, capture_end(name_of(stream), graph));
+    return CUDA_CALL(cuStreamEndCapture, ON_STREAM,
+        front_capture_end(name_of(stream), (struct sim_graph **)graph));
 }
 
 mbr_cuda_result cuStreamIsCapturing(mbr_cuda_stream stream, uint32_t *capture_status)

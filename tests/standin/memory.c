@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #define POISON 0xA5
+#define NO_DESCRIPTOR (-1)
 #define POISON_MAX_BYTES ((uint64_t)8 << 20) /* at either end of a handle */
 
 struct spans sim_reservations;
@@ -176,6 +177,8 @@ int sim_unreserve(uint64_t address, uint64_t bytes)
     if (index == sim_reservations.count || span->address != address || span->bytes != bytes ||
         span->kind != SPAN_VIRTUAL || sim_has_mapping(address, bytes))
         return SIM_INVALID_VALUE;
+    for (uint32_t device = 0; device < sim.options.device_count; device++)
+        sim.devices[device].used_bytes -= span->late_bytes[device];
     sim_span_remove(&sim_reservations, index);
     sim.ledger.reservation_count--;
     sim.ledger.reservation_bytes -= bytes;
@@ -214,14 +217,31 @@ static void fill_fresh(const struct sim_device *device, const struct sim_handle 
     poison(device, handle->offset_bytes + bytes - POISON_MAX_BYTES, POISON_MAX_BYTES);
 }
 
+static void give_descriptor(int descriptor)
+{
+    if (descriptor >= 0)
+        close(descriptor);
+}
+
+static bool take_descriptor(int *descriptor)
+{
+    *descriptor =
+        sim.options.takes_descriptors ? open("/dev/null", O_RDONLY | O_CLOEXEC) : NO_DESCRIPTOR;
+    return !sim.options.takes_descriptors || *descriptor >= 0;
+}
+
 /* D6, D20: charged here, given back with the last reference. */
 int sim_handle_new(struct sim_handle **made, uint64_t bytes, uint32_t ordinal)
 {
     struct sim_device *device = &sim.devices[ordinal];
     if (bytes > sim.options.capacity_bytes - device->used_bytes)
         return SIM_OUT_OF_MEMORY;
+    int descriptor;
+    if (!take_descriptor(&descriptor))
+        return SIM_OUT_OF_MEMORY;
     struct sim_handle *handle = calloc(1, sizeof *handle);
     if (!handle || ftruncate(device->file, (off_t)(device->file_end_bytes + bytes)) != 0) {
+        give_descriptor(descriptor);
         free(handle);
         return SIM_OUT_OF_MEMORY;
     }
@@ -229,6 +249,7 @@ int sim_handle_new(struct sim_handle **made, uint64_t bytes, uint32_t ordinal)
         .device = ordinal,
         .bytes = bytes,
         .offset_bytes = device->file_end_bytes,
+        .descriptor = descriptor,
         .reference_count = 1};
     device->file_end_bytes += bytes;
     device->used_bytes += bytes;
@@ -238,10 +259,22 @@ int sim_handle_new(struct sim_handle **made, uint64_t bytes, uint32_t ordinal)
     return SIM_OK;
 }
 
+/* Some drivers free memory with the addresses where it was mapped last. */
+static void handle_free(const struct sim_handle *handle)
+{
+    struct span *place =
+        sim.options.frees_late ? sim_span_at(&sim_reservations, handle->last_place) : NULL;
+    if (place && place->kind == SPAN_VIRTUAL)
+        place->late_bytes[handle->device] += handle->bytes;
+    else
+        sim.devices[handle->device].used_bytes -= handle->bytes;
+}
+
 static void handle_forget(struct sim_handle *handle)
 {
     struct sim_device *device = &sim.devices[handle->device];
-    device->used_bytes -= handle->bytes;
+    handle_free(handle);
+    give_descriptor(handle->descriptor);
     fallocate(device->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)handle->offset_bytes,
         (off_t)handle->bytes);
     if (!handle->is_plain) {
@@ -348,6 +381,7 @@ int sim_map(uint64_t address, uint64_t bytes, uint64_t offset_bytes, uint64_t id
     if (!sim_span_add(&sim_mappings, span))
         return SIM_OUT_OF_MEMORY;
     handle->mapping_count++;
+    handle->last_place = address;
     sim.ledger.mapping_count++;
     sim.ledger.mapping_bytes += bytes;
     return SIM_OK;
@@ -471,6 +505,22 @@ int sim_get_access(uint64_t address, int device, enum sim_access *access)
     return SIM_OK;
 }
 
+bool sim_mapping_at(uint64_t address, uint64_t *bytes, uint32_t *device)
+{
+    const struct span *mapping = sim_span_at(&sim_mappings, address);
+    if (!mapping || mapping->address != address)
+        return false;
+    *bytes = mapping->bytes;
+    *device = mapping->handle->device;
+    return true;
+}
+
+bool sim_is_mapped_somewhere(uint64_t id)
+{
+    const struct sim_handle *handle = sim_handle_find(id);
+    return handle && handle->mapping_count > 0;
+}
+
 int sim_free_bytes(uint64_t *free_bytes, uint64_t *total_bytes)
 {
     const struct sim_device *device = &sim.devices[sim_current()->device];
@@ -535,6 +585,7 @@ void sim_memory_finish(void)
     HASH_ITER(hh, handles, handle, next)
     {
         HASH_DEL(handles, handle);
+        give_descriptor(handle->descriptor);
         free(handle);
     }
     free(sim_mappings.items);

@@ -15,6 +15,8 @@ struct sim_handle {
     uint32_t mapping_count;   /* either keeps it (D19) */
     bool is_exportable;
     bool is_plain;
+    int descriptor;      /* that it takes, or -1 */
+    uint64_t last_place; /* where it was mapped last; for a driver that frees late */
     UT_hash_handle hh;
 };
 
@@ -27,8 +29,9 @@ struct span {
     uint64_t limit_bytes; /* of a plain allocation: what was asked for; else 0 */
     enum span_kind kind;
     struct sim_handle *handle;
-    uint8_t access[STANDIN_DEVICE_MAX_COUNT]; /* enum sim_access */
-    bool is_shown[STANDIN_DEVICE_MAX_COUNT];  /* in the device's part of the addresses */
+    uint8_t access[STANDIN_DEVICE_MAX_COUNT];      /* enum sim_access */
+    bool is_shown[STANDIN_DEVICE_MAX_COUNT];       /* in the device's part of the addresses */
+    uint64_t late_bytes[STANDIN_DEVICE_MAX_COUNT]; /* that are freed with the reservation */
 };
 
 /* Sorted by address; none overlaps another. */

@@ -177,6 +177,9 @@ int sim_unmap(uint64_t address, uint64_t bytes);
 int sim_set_access(
     uint64_t address, uint64_t bytes, int device, enum sim_access access, bool is_dry);
 int sim_get_access(uint64_t address, int device, enum sim_access *access);
+/* The mapping that starts there: its length, and whose memory it is. */
+bool sim_mapping_at(uint64_t address, uint64_t *bytes, uint32_t *device);
+bool sim_is_mapped_somewhere(uint64_t handle);
 int sim_free_bytes(uint64_t *free_bytes, uint64_t *total_bytes);
 
 /* Plain memory: a reservation, a handle and a mapping that belong together. */

@@ -76,6 +76,16 @@ void sim_options_read(struct standin_options *options)
         .has_no_virtual_memory = yes("STANDIN_NO_VIRTUAL_MEMORY"),
         .has_no_peers = yes("STANDIN_NO_PEERS"),
         .has_no_managed_memory = yes("STANDIN_NO_MANAGED_MEMORY"),
+        .has_no_aliasing = yes("STANDIN_HIP_NO_ALIASING"),
+        .has_no_read_only = yes("STANDIN_HIP_NO_READ_ONLY"),
+        .takes_descriptors = yes("STANDIN_HIP_DESCRIPTORS"),
+        .frees_late = yes("STANDIN_HIP_FREES_LATE"),
+        .refuses_long_access = yes("STANDIN_HIP_SINGLE_ACCESS"),
+        .wants_own_last = yes("STANDIN_HIP_OWN_LAST"),
+        .refuses_access_each = (uint32_t)number("STANDIN_HIP_REFUSES_ACCESS", 0),
+        .granule_told_bytes = number("STANDIN_HIP_GRANULE_TOLD_BYTES", 0),
+        .handle_max_bytes = number("STANDIN_HIP_HANDLE_MAX_BYTES", 0),
+        .hip_version = (int)number("STANDIN_HIP_VERSION", 71400000),
     };
 }
 
