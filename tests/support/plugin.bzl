@@ -10,6 +10,21 @@ _DEVICES = {
     "cuda": struct(
         plugin = "//plugins/cuda:libmembrane-cuda.so",
         driver = "//tests/standin:libcuda.so.1",
+        knobs = {
+            "STANDIN_GRANULE_MIN_BYTES": "65536",
+            "STANDIN_GRANULE_RECOMMENDED_BYTES": "2097152",
+        },
+    ),
+    # The plugin asks for 2 MiB at the least; of the quirks those that the host has to answer.
+    "hip": struct(
+        plugin = "//plugins/hip:libmembrane-hip.so",
+        driver = "//tests/standin:hip/libamdhip64.so.7",
+        knobs = {
+            "STANDIN_HIP_REFUSES_ACCESS": "3",
+            "STANDIN_HIP_SINGLE_ACCESS": "1",
+            "STANDIN_HIP_OWN_LAST": "1",
+            "STANDIN_HIP_FREES_LATE": "1",
+        },
     ),
 }
 
@@ -20,7 +35,7 @@ def _path(label):
     return label[2:].replace(":", "/")
 
 def _folder(label):
-    return label[2:].split(":")[0]
+    return _path(label).rpartition("/")[0]
 
 def device_environment(device, knobs = {}):
     """What a program has to know of a device, as a list of NAME=VALUE.
@@ -34,12 +49,11 @@ def device_environment(device, knobs = {}):
     it = _DEVICES[device]
     environment = {
         "MEMBRANE_TEST_PLUGIN": _path(it.plugin),
-        "MEMBRANE_TEST_DRIVER": it.driver.split(":")[1],
+        "MEMBRANE_TEST_DRIVER": _path(it.driver).rpartition("/")[2],
         "LD_LIBRARY_PATH": _folder(it.driver),
         "STANDIN_CLEAN": "1",
-        "STANDIN_GRANULE_MIN_BYTES": "65536",
-        "STANDIN_GRANULE_RECOMMENDED_BYTES": "2097152",
     }
+    environment.update(it.knobs)
     environment.update(knobs)
     return ["%s=%s" % pair for pair in environment.items()]
 
