@@ -23,10 +23,13 @@ static mbr_block *first_at_locked(mbr_registry *registry, const mbr_block_key *k
     return found;
 }
 
-/* The block behind `parent` with these tokens. *key gets its place, also where there is none. */
+/* The block behind `parent` with these tokens; where there is none, *key gets its place. */
 static mbr_block *child_locked(mbr_registry *registry, const mbr_block *parent, uint64_t salt,
     const uint32_t *tokens, mbr_block_key *key) MBR_REQUIRES(&registry->lock)
 {
+    /* Most blocks have one that follows them: it is compared before anything is hashed. */
+    if (parent != NULL && parent->children != NULL && is_equal(registry, parent->children, tokens))
+        return parent->children;
     uint64_t before = parent == NULL ? salt : parent->key.hash;
     *key = (mbr_block_key){.parent = parent,
         .salt = salt,
@@ -126,7 +129,7 @@ mbr_block *mbr_tree_make_locked(
     mbr_registry *registry, uint64_t salt, const uint32_t *tokens, uint64_t block_count)
 {
     mbr_block *deepest = NULL;
-    mbr_block_key key;
+    mbr_block_key key = {0};
     for (uint64_t i = 0; i < block_count; i++) {
         const uint32_t *these = &tokens[i * registry->block_tokens];
         mbr_block *block = child_locked(registry, deepest, salt, these, &key);
