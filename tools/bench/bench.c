@@ -46,6 +46,7 @@ static const mbr_bench_group *const device_groups[] = {
     &mbr_bench_device_release,
     &mbr_bench_device_touch,
     &mbr_bench_device_attend,
+    &mbr_bench_device_sleep,
     &mbr_bench_device_peers,
     NULL,
 };

@@ -117,6 +117,7 @@ extern const mbr_bench_group mbr_bench_device_share;    /* P12, P13 */
 extern const mbr_bench_group mbr_bench_device_release;  /* P14 */
 extern const mbr_bench_group mbr_bench_device_touch;    /* P17a to c */
 extern const mbr_bench_group mbr_bench_device_attend;   /* P17d, e */
+extern const mbr_bench_group mbr_bench_device_sleep;    /* P18 */
 extern const mbr_bench_group mbr_bench_device_peers;    /* P20: wants two */
 
 /* Keeps the reason of a failure and returns false. */
