@@ -18,5 +18,6 @@
 #include "membrane/sleep.h"
 #include "membrane/state.h"
 #include "membrane/ticket.h"
+#include "membrane/weights.h"
 
 #endif
