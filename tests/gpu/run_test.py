@@ -1,0 +1,209 @@
+"""The scripts of tools/gpu without a GPU: a packed folder over the stand-in, with an nvidia-smi of
+our own; and the pages that are made of its JSON."""
+
+import fnmatch
+import glob
+import importlib.machinery
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = os.getcwd()
+PACKED = {"membrane": "tools/membrane", "membrane-check": "tools/membrane-check",
+          "contract": "tests/standin/contract", "transcript.txt": "tests/standin/transcript.txt",
+          "run": "tools/gpu/run",
+          "plugins/libmembrane-cuda.so": "plugins/cuda/libmembrane-cuda.so",
+          "plugins/libmembrane-hip.so": "plugins/hip/libmembrane-hip.so",
+          "lib/libamdhip64.so.7": "tests/forward/libamdhip64.so.7"}
+SMI = """#!/bin/sh
+case $1 in
+--query-gpu=name*) seq "${STANDIN_DEVICES:-1}" | sed 's/.*/Stand-in, 580.0, 1024 MiB/' ;;
+*) echo 'Disabled, N/A' ;;
+esac
+"""
+ROW = {"id": "P3", "what": "commit parked", "value": 2.5, "unit": "us", "against": "by hand",
+       "ratio": 300.0, "goal": 5.0, "floor": 20.0, "verdict": "goal", "better": "lower",
+       "median_unit": "us", "median": 2.5, "p99": 3.25, "against_median": 750.0,
+       "against_p99": 900.0, "rounds": 21, "calls": 0, "against_calls": None, "owned_bytes": 1,
+       "against_owned_bytes": 1, "others": [{"name": "kept", "median": 4.0, "p99": 5.0}],
+       "note": "16 handles"}
+
+
+def script(name):
+    loader = importlib.machinery.SourceFileLoader(name, os.path.join(ROOT, "tools/gpu", name))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
+    loader.exec_module(module)
+    return module
+
+
+class Folder:
+    """As tools/gpu/pack leaves it, but of links."""
+
+    def __init__(self):
+        self.kept = tempfile.TemporaryDirectory()  # pylint: disable=consider-using-with
+        self.path = self.kept.name
+        for name, source in PACKED.items():
+            place = os.path.join(self.path, name)
+            os.makedirs(os.path.dirname(place), exist_ok=True)
+            os.symlink(os.path.join(ROOT, source), place)
+        self.write("revision", "abc123\n")
+        self.write("bin/nvidia-smi", SMI)
+        os.chmod(os.path.join(self.path, "bin/nvidia-smi"), 0o755)
+        self.out = os.path.join(self.path, "out.json")
+
+    def write(self, name, text):
+        place = os.path.join(self.path, name)
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        with open(place, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def start(self, *arguments, **more):
+        environment = dict(os.environ, PATH=f"{self.path}/bin:{os.environ['PATH']}", **more)
+        return subprocess.Popen([os.path.join(self.path, "run"), "--out", self.out, *arguments],
+                                env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                universal_newlines=True)
+
+    def run(self, *arguments, **more):
+        with self.start(*arguments, **more) as process:
+            said, wrong = process.communicate(timeout=120)
+            return process.returncode, said, wrong
+
+    def report(self):
+        with open(self.out, encoding="utf-8") as file:
+            return json.load(file)
+
+    def steps(self):
+        return {step["name"]: step for step in self.report()["steps"]}
+
+
+class RunTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = Folder()
+        self.addCleanup(self.folder.kept.cleanup)
+
+    def test_Groups_TogetherChooseEachRowOnce(self):
+        run = script("run")
+        listed = json.loads(subprocess.run(
+            ["tools/membrane", "bench", "--device", "--list", "--format", "json"], check=True,
+            stdout=subprocess.PIPE).stdout)
+        for row in listed:
+            groups = [group for group in run.BENCH_GROUPS + run.PEER_GROUPS
+                      if fnmatch.fnmatchcase(row["id"], group)]
+            self.assertEqual(1, len(groups), f"{row['id']} is chosen by {groups}")
+        for group in run.BENCH_GROUPS + run.PEER_GROUPS + run.HIP_GROUPS + run.ONE_VISIBLE_GROUPS:
+            self.assertTrue(any(fnmatch.fnmatchcase(row["id"], group) for row in listed), group)
+
+    def test_Steps_WriteWhatTheySaw(self):
+        code, said, wrong = self.folder.run(
+            "--quick", "--only", "inspect,check_others,bench,peers,hip_bench", "--rows", "P[34]*",
+            STANDIN_DEVICES="2")
+        self.assertEqual(0, code, said + wrong)
+        steps = self.folder.steps()
+        self.assertEqual(["passed"] * 5, [step["status"] for step in steps.values()])
+        self.assertEqual(["P1a", "P1b", "P4a", "P4b", "P3"],
+                         [row["id"] for row in steps["bench"]["rows"]])
+        self.assertEqual([], steps["peers"]["rows"])
+        self.assertEqual({"pinned0", "unified0", "device1", "pinned1", "unified1"},
+                         set(steps["check_others"]["mechanisms"]))
+        self.assertEqual(5, len(steps["hip_bench"]["compared"]))
+        report = self.folder.report()
+        self.assertEqual(("Stand-in", 2, "abc123"),
+                         (report["device"]["card"], report["device"]["cards"], report["revision"]))
+
+    def test_Machine_LacksWhatAStepWants_IsNotRunWithTheReason(self):
+        code, said, wrong = self.folder.run("--only", "peers,one_visible,sanitizer")
+        self.assertEqual(0, code, said + wrong)
+        for step in self.folder.steps().values():
+            self.assertEqual("not run", step["status"])
+            self.assertRegex(step["reason"], "one GPU|not installed")
+
+    def test_Folder_LacksATrace_IsAFailure(self):
+        code, _, _ = self.folder.run("--only", "replay_azure")
+        self.assertEqual(1, code)
+        self.assertIn("was not packed", self.folder.steps()["replay_azure"]["reason"])
+
+    def test_Contract_DiffersFromTheTranscript_IsAFailure(self):
+        code, _, _ = self.folder.run("--only", "contract")
+        self.assertEqual(1, code)  # the stand-in ends a misuse that a driver answers
+        step = self.folder.steps()["contract"]
+        self.assertTrue(step["transcript"])
+        self.assertTrue(all("now" in line for line in step["changed"]))
+
+    def test_Budget_TooSmallForAStep_IsNotRunAndSaid(self):
+        code, _, _ = self.folder.run("--only", "check,inspect", "--budget", "20")
+        self.assertEqual(0, code)
+        steps = self.folder.steps()
+        self.assertIn("--only check would work", steps["check"]["reason"])
+        self.assertEqual("passed", steps["inspect"]["status"])
+
+    def test_Signal_EndsTheRun_KeepsWhatIsDone(self):
+        with self.folder.start("--only", "inspect,check,peers") as process:
+            while "check (" not in process.stdout.readline():
+                pass
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=60)
+            self.assertEqual(1, process.returncode)
+        steps = self.folder.steps()
+        self.assertEqual(["passed", "failed"], [step["status"] for step in steps.values()])
+        self.assertEqual("stopped by SIGTERM", steps["check"]["reason"])
+
+    def test_Options_Wrong_OneLineSaysWhatWouldWork(self):
+        for arguments, expected in ((("--only", "benhc"), "'benhc' is no step; contract, inspect"),
+                                    (("--budget", "2"), "more than 3 seconds would work")):
+            code, said, wrong = self.folder.run(*arguments)
+            self.assertEqual((2, ""), (code, said))
+            self.assertIn(expected, wrong.splitlines()[-1])
+
+    def test_Machine_WithoutAGpu_IsToldInOneLine(self):
+        self.folder.write("bin/nvidia-smi", "#!/bin/sh\nexit 9\n")
+        code, _, wrong = self.folder.run("--only", "inspect")
+        self.assertEqual((1, 1), (code, len(wrong.splitlines())))
+        self.assertIn("no NVIDIA GPU answers here", wrong)
+
+
+class ReportTest(unittest.TestCase):
+    def run_report(self, *files):
+        return subprocess.run([sys.executable, "-B", "tools/gpu/report", *files], check=False,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              universal_newlines=True)
+
+    def test_Page_IsThatOfItsFiles(self):
+        with open("docs/hardware.md", encoding="utf-8") as file:
+            self.assertEqual(file.read(),
+                             self.run_report(*sorted(glob.glob("docs/hardware/*.json"))).stdout)
+
+    def test_Row_HasP99RatioCallsAndNotes(self):
+        report = {"device": {"card": "Card", "driver": "1", "memory": "1 MiB", "cards": 1,
+                             "kernel": "6", "processors": 2, "date": "2026-01-02"},
+                  "revision": "abc", "steps": [
+                      {"name": "bench", "status": "passed", "seconds": 1.5, "rows": [ROW]},
+                      {"name": "peers", "status": "not run", "seconds": 0.0, "reason": "one GPU"}]}
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump(report, file)
+            file.flush()
+            page = self.run_report(file.name).stdout
+        self.assertIn("| P3 commit parked | 2.50 us | 5.00, 20.0 | 2.50 us (3.25) | "
+                      "by hand 750 us (900) | 300 | 0 / – | goal |", page)
+        self.assertIn("- P3: 16 handles; kept: 4.00 us (5.00)", page)
+        self.assertIn("| peers | not run | 0.0 | one GPU |", page)
+
+    def test_Files_Missing_OneLine(self):
+        for files in ((), ("absent.json",)):
+            done = self.run_report(*files)
+            self.assertNotEqual(0, done.returncode)
+            self.assertEqual(1, len(done.stderr.splitlines()), done.stderr)
+
+    def test_Pack_WithoutAFolder_SaysItsUsage(self):
+        done = subprocess.run(["tools/gpu/pack"], check=False, stderr=subprocess.PIPE,
+                              universal_newlines=True)
+        self.assertEqual((2, "usage: tools/gpu/pack FOLDER [TRACES]\n"),
+                         (done.returncode, done.stderr))
+
+
+if __name__ == "__main__":
+    unittest.main()
