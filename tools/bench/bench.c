@@ -31,6 +31,7 @@ static const mbr_bench_group *const host_groups[] = {
     &mbr_bench_replay_populated,
     &mbr_bench_defer,
     &mbr_bench_find,
+    &mbr_bench_paged,
     &mbr_bench_load,
     NULL,
 };

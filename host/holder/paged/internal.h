@@ -39,7 +39,6 @@
 #define MBR_PAGED_SLOT_LIMIT_COUNT (UINT32_MAX - 1)      /* of a sequence */
 #define MBR_PAGED_TOKEN_LIMIT_COUNT (UINT64_C(1) << 40)  /* the same */
 #define MBR_PAGED_MOVE_INLINE_COUNT 16                   /* moves of one call without the heap */
-#define MBR_PAGED_KEPT_EXTENT_COUNT 1                    /* empty ones, for the edge */
 
 typedef struct mbr_paged_record mbr_paged_record;
 
@@ -86,6 +85,7 @@ struct mbr_paged {
     mbr_lock lock;
     mbr_condition moved; /* some record is not MOVING any more */
     mbr_paged_area own, saved;
+    uint32_t keep_count;        /* empty extents of its own area that stay committed */
     bool saves_elsewhere;       /* the saved area is another authority's */
     mbr_paged_record *yielding; /* offered and preempted, the first offered first */
     uint64_t sequence_count, shared_count, exclusive_count;

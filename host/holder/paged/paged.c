@@ -45,8 +45,12 @@ static mbr_status cut_areas(mbr_paged *store, const mbr_paged_request *request, 
     mbr_authority_handle here, there;
     mbr_status status =
         cut(store, &store->own, request->extent_bytes, request->max_pages, &here, error);
-    if (status != MBR_OK || request->saved_binding.value == 0)
+    if (status != MBR_OK)
         return status;
+    uint64_t keep = mbr_min(request->keep_bytes / store->own.extent_bytes, store->own.extent_count);
+    store->keep_count = (uint32_t)mbr_max(keep, 1);
+    if (request->saved_binding.value == 0)
+        return MBR_OK;
     uint64_t most = request->max_saved_pages != 0 ? request->max_saved_pages : request->max_pages;
     status = cut(store, &store->saved, request->extent_bytes, most, &there, error);
     store->saves_elsewhere = status == MBR_OK && here.value != there.value;

@@ -85,7 +85,7 @@ mbr_status mbr_paged_preempt(
     mbr_paged_record *record = mbr_paged_find_locked(store, sequence, false, &status, error);
     if (record != NULL)
         status = preempt_locked(store, record, refusal, error);
-    mbr_area_trim_locked(store, &store->own, MBR_PAGED_KEPT_EXTENT_COUNT);
+    mbr_area_trim_locked(store, &store->own, store->keep_count);
     mbr_lock_drop(&store->lock);
     return status;
 }

@@ -204,7 +204,7 @@ mbr_status mbr_paged_end(mbr_paged *store, mbr_paged_sequence sequence, mbr_erro
     if (record->state != MBR_PAGED_RESIDENT)
         DL_DELETE(store->yielding, record);
     store->sequence_count--;
-    mbr_area_trim_locked(store, &store->own, MBR_PAGED_KEPT_EXTENT_COUNT);
+    mbr_area_trim_locked(store, &store->own, store->keep_count);
     mbr_area_trim_locked(store, &store->saved, 0);
     mbr_lock_drop(&store->lock);
     mbr_heap_release(&store->heap, record->slots);

@@ -32,7 +32,7 @@ static mbr_status append_locked(mbr_paged *store, mbr_paged_record *record, uint
     drop_behind_locked(store, record);
     record->tokens = end;
     mbr_paged_quieten_locked(store, record);
-    mbr_area_trim_locked(store, &store->own, MBR_PAGED_KEPT_EXTENT_COUNT);
+    mbr_area_trim_locked(store, &store->own, store->keep_count);
     return MBR_OK;
 }
 
@@ -90,7 +90,7 @@ static mbr_status prepare_locked(mbr_paged *store, mbr_paged_record *record, uin
     status = mbr_paged_move_locked(store, record, (uint32_t)(first_token / shape->page_tokens),
         (uint32_t)mbr_paged_slots_of(shape, first_token + tokens), MBR_PAGED_WRITE, refusal, error);
     mbr_paged_quieten_locked(store, record);
-    mbr_area_trim_locked(store, &store->own, MBR_PAGED_KEPT_EXTENT_COUNT);
+    mbr_area_trim_locked(store, &store->own, store->keep_count);
     return status;
 }
 
@@ -142,7 +142,7 @@ static mbr_status rewind_locked(mbr_paged *store, mbr_paged_record *record, uint
         record->first_slot = store->shape.sink_slot_count;
     record->tokens = tokens;
     mbr_paged_quieten_locked(store, record);
-    mbr_area_trim_locked(store, &store->own, MBR_PAGED_KEPT_EXTENT_COUNT);
+    mbr_area_trim_locked(store, &store->own, store->keep_count);
     return MBR_OK;
 }
 

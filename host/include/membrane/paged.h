@@ -61,6 +61,9 @@ typedef struct mbr_paged_request {
      * between them are dropped. window_tokens 0: that of the geometry, else all stay. */
     uint64_t window_tokens;
     uint64_t sink_tokens;
+    /* Empty extents stay committed up to so many bytes, for the next pages, until pressure takes
+     * them; UINT64_MAX: all of them; 0: one, so that nothing comes and goes at an extent's edge. */
+    uint64_t keep_bytes;
 } mbr_paged_request;
 
 /* Reserves addresses; costs no bytes. Errors: MBR_INVALID_ARGUMENT (which key, which value, what

@@ -85,6 +85,13 @@ PagedShape whole_granules()
     return shape;
 }
 
+PagedShape kept()
+{
+    PagedShape shape;
+    shape.keep_bytes = UINT64_MAX;
+    return shape;
+}
+
 PagedShape saved_here()
 {
     PagedShape shape;
@@ -95,6 +102,7 @@ PagedShape saved_here()
 const Lives kLives[] = {
     {"plain", {}, 64 * kMiB, 64 * kMiB, false},
     {"tight", {}, 3 * 4096, 2 * 4096, false},
+    {"kept", kept(), 6 * 4096, 3 * 4096, false},
     {"windowed", windowed(20, 8), 64 * kMiB, 64 * kMiB, false},
     {"windowed_tight", windowed(13, 0), 2 * 4096, 64 * kMiB, false},
     {"granules", whole_granules(), 64 * kMiB, 20 * 8192, false},

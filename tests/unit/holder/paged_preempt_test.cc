@@ -111,6 +111,24 @@ TEST(PagedPreempt, CouldGive_OfResidentSharedAndHalfExtents_IsTheTruth)
     world.check();
 }
 
+TEST(PagedPreempt, Keep_HoldsEmptyExtentsUntilTheyAreAskedFor)
+{
+    PagedShape shape;
+    shape.keep_bytes = 2 * kExtent + 1;
+    shape.max_tokens = 500;
+    PagedWorld world(shape);
+    Plain *plain = world.started(4 * 16 * 6);
+    ASSERT_EQ(MBR_OK, world.rewind(plain, 1));
+    EXPECT_EQ(3 * kExtent, world.read().committed_bytes) << "one with the page, and two kept";
+    EXPECT_EQ(kExtent, world.give(kExtent - 1));
+    EXPECT_EQ(2 * kExtent, world.read().committed_bytes);
+    uint64_t slots = world.figures().call_count;
+    uint64_t reading = world.figures().call_count - slots;
+    ASSERT_EQ(MBR_OK, world.append(plain, 2 * 16 * 6 - 1));
+    EXPECT_EQ(slots + 2 * reading, world.figures().call_count) << "it was there";
+    world.check();
+}
+
 TEST(PagedPreempt, CouldGive_WithLittleRoomForSavedPages_CountsOnlyWhatFits)
 {
     PagedWorld world({}, 64 * kMiB, kExtent);

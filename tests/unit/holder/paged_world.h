@@ -23,6 +23,7 @@ struct PagedShape {
     uint64_t max_tokens = 200;
     uint64_t window_tokens = 0;
     uint64_t sink_tokens = 0;
+    uint64_t keep_bytes = 0;
     bool saves = true;
     bool saves_here = false; // under the store's own authority
 };
