@@ -19,5 +19,6 @@
 #include "membrane/state.h"
 #include "membrane/ticket.h"
 #include "membrane/weights.h"
+#include "membrane/workspace.h"
 
 #endif
