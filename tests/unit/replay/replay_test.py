@@ -92,14 +92,15 @@ class Report(unittest.TestCase):
 
     def test_all_that_whole_extents_allow_comes_shared_unless_it_was_given_up(self):
         roomy = replay(self, SAMPLE, "--budget", "8GiB", "--model", SMALL, "--option", "populate=0",
-                       "--layout", "seq-major", "--extent", "128KiB")  # 1024 tokens of a fragment
+                       "--layout", "seq-major", "--extent", "128KiB",  # 1024 tokens of a fragment
+                       "--max-requests", "150")
         rows, goal = roomy["prefix"]["row_bytes"], roomy["goals"]["shared_of_shareable"]
         self.assertEqual(roomy["prefix"]["evicted"], 0)
         self.assertEqual((goal["value"], goal["verdict"]), (1, "goal"))
         self.assertEqual(rows["shared"], rows["shareable_whole"])
         self.assertLess(rows["shareable_whole"], rows["shareable_exact"])
         self.assertGreater(rows["shareable_whole"], rows["shareable_exact"] // 4)
-        tight = replay(self, SAMPLE, "--budget", "256MiB", "--model", SMALL)
+        tight = replay(self, SAMPLE, "--budget", "96MiB", "--model", SMALL, "--max-requests", "150")
         self.assertGreater(tight["prefix"]["evicted"], 0)
         self.assertEqual(tight["goals"]["shared_of_shareable"]["verdict"], "not judged")
         rows = tight["prefix"]["row_bytes"]
@@ -107,22 +108,33 @@ class Report(unittest.TestCase):
 
     def test_stamps_and_forks_on_every_shape(self):
         sliding = SMALL + ",window=1024+layers=2,heads=2,dim=64,bytes=2,planes=2"
-        for layout in ("head-major", "seq-major", "token-major", "window-major"):
-            for model in (SMALL, sliding):
-                report = replay(self, SAMPLE, "--verify", "--fork-every", "2", "--budget", "1GiB", "--model", model,
-                                "--layout", layout, "--extent", "64KiB", "--max-requests", "40")
-                self.check_end(report)
-                contents = report["contents"]
-                self.assertEqual(contents["mark_step_bytes"], 4096)
-                self.assertGreater(contents["verified_marks"], 2 * contents["written_marks"])
-                self.assertGreater(report["forks"]["made"], 5)
-                self.assertEqual(report["forks"]["made"] + report["forks"]["refused"], 20)
-                self.assertEqual(report["requests"]["served"], 40)  # a fork is nobody's request
+        for layout, model in (("head-major", SMALL), ("seq-major", sliding), ("token-major", SMALL),
+                              ("window-major", sliding)):
+            report = replay(self, SAMPLE, "--verify", "--fork-every", "2", "--budget", "1GiB", "--model", model,
+                            "--layout", layout, "--extent", "64KiB", "--max-requests", "24")
+            self.check_end(report)
+            contents = report["contents"]
+            self.assertEqual(contents["mark_step_bytes"], 4096)
+            self.assertGreater(contents["verified_marks"], 2 * contents["written_marks"])
+            self.assertGreater(report["forks"]["made"], 5)
+            self.assertEqual(report["forks"]["made"] + report["forks"]["refused"], 12)
+            self.assertEqual(report["requests"]["served"], 24)  # a fork is nobody's request
         # Rows of 231 bytes, and too little memory for all of them.
         report = replay(self, SAMPLE, "--verify", "--fork-every", "2", "--budget", "48MiB", "--model",
-                        "layers=3,heads=5,dim=77,bytes=3,planes=2", "--max-requests", "60")
+                        "layers=3,heads=5,dim=77,bytes=3,planes=2", "--max-requests", "30")
         self.check_end(report)
         self.assertGreater(report["requests"]["preempted"] + report["forks"]["refused"], 0)
+
+    def test_weights_sleep_and_wake_and_extents_stand_ahead(self):
+        more = ["--verify", "--fork-every", "3", "--sleep-every", "5", "--weights", "32MiB", "--ahead", "64MiB",
+                "--model", SMALL, "--max-requests", "50"]
+        report = replay(self, SAMPLE, "--budget", "1GiB", *more)
+        self.check_end(report)
+        weights = report["weights"]
+        self.assertGreaterEqual(weights["sleeps"], 4)
+        self.assertEqual((weights["wakes"], weights["refused"]), (weights["sleeps"], 0))
+        self.assertLessEqual(report["bytes"]["ahead"]["peak"], 64 << 20)
+        self.assertEqual(report["goals"]["peak_owned_over_peak_live"]["verdict"], "not judged")
 
     def test_stamps_without_virtual_memory(self):
         for way in ("whole", "copy"):
@@ -505,6 +517,7 @@ class BadInput(unittest.TestCase):
         self.refused(2, ["extent", "would work"], *trusted, "--extent", "1000")
         self.refused(2, ["--fork-every", "--eager"], *trusted, "--fork-every", "2", "--eager", "copy")
         self.refused(2, ["--fork-every", "--tenant"], "--fork-every", "2", "--tenant", "a=x", "--tenant", "b=y")
+        self.refused(2, ["--weights", "--sleep-every"], *trusted, "--weights", "1MiB")
         self.refused(2, ["--option", "NAME=VALUE"], *trusted, "--option", "granule")
         self.refused(2, ["--option", "one more than 8"], *trusted, *["--option", "a=b"] * 9)
         self.refused(1, ["nosuch"], *trusted, "--option", "nosuch=1")

@@ -194,6 +194,25 @@ TEST_F(Verify, AnAliasedPage_ShowsWhoseItIs)
     EXPECT_NE(wrong.expected.writer.generation, theirs.writer.generation) << text;
 }
 
+// Weights that slept and woke are what they were, or said not to be.
+TEST_F(Verify, WeightsThatAreChangedWhileTheyRest_AreFound)
+{
+    options.sleep_every = 10;
+    options.weight_bytes = UINT64_C(1) << 20;
+    uint64_t checks = 0;
+    Meddler meddler([&](uint64_t address, uint64_t bytes) {
+        if (bytes != options.weight_bytes || stamp_at(address)->writer.allocation != 1 ||
+            ++checks < 2) // before they sleep, then after they woke
+            return false;
+        target = address + bytes - kPage;
+        stamp_at(target)->index++;
+        return true;
+    });
+    Wrong wrong = expect_found(meddler);
+    EXPECT_EQ(wrong.found.index, wrong.expected.index + 1) << text;
+    EXPECT_EQ(wrong.expected.writer.allocation, 1U) << text;
+}
+
 // Without stamps there is a byte of the tokens, which says less, and is checked all the same.
 TEST_F(Verify, WithoutStamps_AByteThatIsChangedIsFound)
 {

@@ -15,6 +15,7 @@
 #define PREFILL_RATE_DEFAULT 8000
 #define CHECKPOINTS_DEFAULT 10
 #define BUDGET_PERCENT_LIMIT 1000
+#define WEIGHT_BYTES_DEFAULT (UINT64_C(64) << 20)
 
 enum {
     KEY_PLUGIN = 0x100,
@@ -43,6 +44,9 @@ enum {
     KEY_KEEP,
     KEY_VERIFY,
     KEY_FORK_EVERY,
+    KEY_SLEEP_EVERY,
+    KEY_WEIGHTS,
+    KEY_AHEAD,
 };
 
 static const struct argp_option option_table[] = {
@@ -70,6 +74,8 @@ static const struct argp_option option_table[] = {
     {"shared-folder", KEY_SHARED_FOLDER, "PATH", 0, "Where the ledger is (default /dev/shm)", 0},
     {"keep", KEY_KEEP, "BYTES", 0,
         "What the cache keeps for reuse at most (default: all that the limit leaves room for)", 0},
+    {"ahead", KEY_AHEAD, "BYTES", 0,
+        "What stands mapped ahead of the sequences' growth at most (default: nothing)", 0},
     {"extent", KEY_EXTENT, "BYTES", 0, "Fixed extents (default: growing in window-major)", 0},
     {"prefix", KEY_PREFIX, "declared|auto|none", 0,
         "Share the prefixes that the trace declares (default), those that the library finds by the "
@@ -92,6 +98,9 @@ static const struct argp_option option_table[] = {
         0},
     {"fork-every", KEY_FORK_EVERY, "COUNT", 0,
         "Of one request in COUNT a second answer, by a sequence that shares the prompt", 0},
+    {"sleep-every", KEY_SLEEP_EVERY, "COUNT", 0,
+        "Keep weights beside the caches, which sleep and wake in turn after COUNT requests", 0},
+    {"weights", KEY_WEIGHTS, "BYTES", 0, "Of them (default 64MiB)", 0},
     {"seed", KEY_SEED, "NUMBER", 0, "Of the contents that are written and checked (default 1)", 0},
     {"checkpoints", KEY_CHECKPOINTS, "COUNT", 0,
         "Points at which the system is asked for its own figures (default 10)", 0},
@@ -161,6 +170,7 @@ static error_t parse_number(
         {KEY_DECODE_RATE, "--decode-rate", 1, RATE_LIMIT, &options->decode_rate},
         {KEY_PREFILL_RATE, "--prefill-rate", 1, RATE_LIMIT, &options->prefill_rate},
         {KEY_FORK_EVERY, "--fork-every", 1, MBR_TRACE_MAX_REQUESTS, &options->fork_every},
+        {KEY_SLEEP_EVERY, "--sleep-every", 1, MBR_TRACE_MAX_REQUESTS, &options->sleep_every},
         {KEY_SEED, "--seed", 0, MBR_ARGS_MAX, &options->seed},
         {KEY_CHECKPOINTS, "--checkpoints", 0, MBR_REPLAY_CHECKPOINT_LIMIT_COUNT,
             &options->checkpoint_count},
@@ -250,6 +260,10 @@ static error_t parse(int key, char *text, struct argp_state *state)
         return mbr_replay_parse_tenant(state, text, options);
     case KEY_ARMS:
         return parse_arms(state, text, options);
+    case KEY_AHEAD:
+        return mbr_args_size_option(state, "--ahead", text, 1, &options->ahead_bytes);
+    case KEY_WEIGHTS:
+        return mbr_args_size_option(state, "--weights", text, 1, &options->weight_bytes);
     case KEY_KEEP:
         return mbr_args_size_option(state, "--keep", text, 0, &options->keep_bytes);
     case KEY_EXTENT:
@@ -272,11 +286,16 @@ static error_t parse(int key, char *text, struct argp_state *state)
             return mbr_args_bad(state, "no trace; membrane replay TRACE [OPTION...]");
         if (options->shared_folder != NULL && options->shared == NULL)
             return mbr_args_bad(state, "--shared-folder without --shared NAME names no ledger");
-        if (options->fork_every != 0 &&
+        if (options->fork_every + options->sleep_every != 0 &&
             (options->tenant_count != 0 || options->eager != MBR_KV_GROWING))
             return mbr_args_bad(state,
-                "--fork-every is for one trace on memory that is shared; without --tenant and "
-                "--eager it would work");
+                "--fork-every and --sleep-every are for one trace on virtual memory; without "
+                "--tenant and --eager they would work");
+        if (options->weight_bytes != 0 && options->sleep_every == 0)
+            return mbr_args_bad(
+                state, "--weights are there to sleep; --sleep-every=100 beside it would work");
+        if (options->weight_bytes == 0)
+            options->weight_bytes = WEIGHT_BYTES_DEFAULT;
         return mbr_replay_check_tenants(state, options);
     default:
         return parse_number(key, text, state, options);

@@ -69,6 +69,7 @@ typedef struct mbr_replay_options {
     mbr_replay_tenant_options tenants[MBR_REPLAY_TENANT_LIMIT_COUNT];
     uint32_t tenant_count; /* 0: the one trace */
     bool arms[MBR_REPLAY_WAY_COUNT];
+    uint64_t ahead_bytes;  /* that stand mapped ahead of need at most */
     uint64_t keep_bytes;   /* that the cache keeps for reuse at most */
     uint64_t extent_bytes; /* 0: by offset */
     uint64_t max_tokens;   /* 0: the longest request of the trace */
@@ -80,8 +81,10 @@ typedef struct mbr_replay_options {
     double speed;
     uint32_t eager; /* MBR_KV_… */
     mbr_replay_prefixes prefixes;
-    bool has_stamps;                   /* --verify */
-    uint64_t fork_every;               /* one request in so many; 0: none */
+    bool has_stamps;      /* --verify */
+    uint64_t fork_every;  /* one request in so many; 0: none */
+    uint64_t sleep_every; /* the weights sleep or wake after so many requests; 0: there are none */
+    uint64_t weight_bytes;
     const mbr_replay_meddler *meddler; /* NULL: nobody */
     bool trusted;
     bool json;
@@ -139,6 +142,8 @@ typedef struct mbr_replay_report {
     uint64_t plugin_calls;                /* slots of the mechanism */
     mbr_quantiles growth_ns;
     uint64_t mark_step_bytes, touched_count, verified_count;
+    uint64_t ahead_peak_bytes;
+    uint64_t sleep_count, wake_count, refused_wake_count;
     uint64_t fork_count, refused_fork_count; /* refused: no room for one, or no extent to share */
     uint64_t oracle_points, oracle_difference_bytes;
     bool oracle_known; /* the plugin's memory can be asked of the system */

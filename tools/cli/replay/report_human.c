@@ -57,6 +57,8 @@ static void print_bytes(const mbr_replay_report *report)
     print_series("live", report, live_series);
     print_series("mapped", report, &report->mapped);
     print_series("owned", report, &report->owned);
+    if (report->ahead_peak_bytes != 0)
+        printf("  %-8s %12s\n", "ahead", size(limit, (double)report->ahead_peak_bytes));
     if (live > 0)
         printf("  waste    %.1f %% of live, on average (what the cache keeps for reuse included)\n",
             100 * (replay_mean(report, &report->owned) / live - 1));
@@ -111,6 +113,10 @@ void replay_print_end(const mbr_replay_report *report)
     printf("contents   %llu marks written, one each %s, %llu read back, all as written\n",
         (unsigned long long)report->touched_count, size(text, (double)report->mark_step_bytes),
         (unsigned long long)report->verified_count);
+    if (report->sleep_count != 0)
+        printf("weights    slept %llu times and woke %llu times, refused %llu times\n",
+            (unsigned long long)report->sleep_count, (unsigned long long)report->wake_count,
+            (unsigned long long)report->refused_wake_count);
     if (report->fork_count + report->refused_fork_count != 0)
         printf("forks      %llu, and %llu that there was no room or no whole extent for\n",
             (unsigned long long)report->fork_count, (unsigned long long)report->refused_fork_count);

@@ -36,9 +36,11 @@ static json_t *bytes_object(const mbr_replay_report *report)
 {
     const mbr_replay_series *live_series = &report->tenants[0].live;
     double live = replay_mean(report, live_series);
-    return json_pack("{s:o, s:o, s:o, s:f}", "live", series_object(report, live_series), "mapped",
-        series_object(report, &report->mapped), "owned", series_object(report, &report->owned),
-        "waste", live > 0 ? replay_mean(report, &report->owned) / live - 1 : 0.0);
+    return json_pack("{s:o, s:o, s:o, s:{s:o}, s:f}", "live", series_object(report, live_series),
+        "mapped", series_object(report, &report->mapped), "owned",
+        series_object(report, &report->owned), "ahead", "peak",
+        replay_json_count(report->ahead_peak_bytes), "waste",
+        live > 0 ? replay_mean(report, &report->owned) / live - 1 : 0.0);
 }
 
 static json_t *ratios_object(const mbr_replay_report *report)
@@ -87,6 +89,10 @@ bool replay_json_set_end(json_t *root, const mbr_replay_report *report)
         json_pack("{s:o, s:o, s:o}", "mark_step_bytes", replay_json_count(report->mark_step_bytes),
             "written_marks", replay_json_count(report->touched_count), "verified_marks",
             replay_json_count(report->verified_count)));
+    bad |= json_object_set_new(root, "weights",
+        json_pack("{s:o, s:o, s:o}", "sleeps", replay_json_count(report->sleep_count), "wakes",
+            replay_json_count(report->wake_count), "refused",
+            replay_json_count(report->refused_wake_count)));
     bad |= json_object_set_new(root, "forks",
         json_pack("{s:o, s:o}", "made", replay_json_count(report->fork_count), "refused",
             replay_json_count(report->refused_fork_count)));

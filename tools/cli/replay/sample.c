@@ -52,6 +52,15 @@ static void sample_tenant(const replay_sim *sim, const replay_tenant *tenant)
     report->borrowed_peak_bytes = mbr_max(report->borrowed_peak_bytes, books.borrowed_bytes);
 }
 
+static void sample_ahead(const replay_sim *sim)
+{
+    mbr_mechanism_figures figures = {MBR_SIZED(mbr_mechanism_figures)};
+    if (sim->options->ahead_bytes == 0)
+        return;
+    mbr_manager_read_mechanism(sim->world.manager, sim->world.mechanism, &figures, NULL);
+    sim->report->ahead_peak_bytes = mbr_max(sim->report->ahead_peak_bytes, figures.ahead_bytes);
+}
+
 void replay_sample(replay_sim *sim)
 {
     mbr_authority_figures books = {MBR_SIZED(mbr_authority_figures)};
@@ -60,6 +69,7 @@ void replay_sample(replay_sim *sim)
         sample_tenant(sim, &sim->tenants[i]);
     add_sample(sim, &sim->report->mapped, books.mapped_bytes);
     add_sample(sim, &sim->report->owned, books.charged_bytes);
+    sample_ahead(sim);
     sim->report->owned.peak = mbr_max(sim->report->owned.peak, books.peak_charged_bytes);
     sim->last_sample_ns = sim->now_ns;
 }

@@ -344,7 +344,7 @@ static bool step(replay_sim *sim)
 static bool serve(replay_sim *sim)
 {
     while (done_count(sim) < sim->total_count && !mbr_replay_interrupted) {
-        if (!step(sim))
+        if (!step(sim) || !replay_rest_if_due(sim, done_count(sim)))
             return false;
         replay_settle_releases(sim); /* a step is long: what it released is there at its end */
         replay_sample(sim);
@@ -420,8 +420,9 @@ static bool run(replay_sim *sim)
 {
     mbr_replay_report *report = sim->report;
     uint64_t started = replay_wall_ns();
-    bool good = init(sim) && serve(sim);
+    bool good = init(sim) && replay_open_weights(sim) && serve(sim);
     good = end_all(sim) && good;
+    good = replay_close_weights(sim) && good;
     if (good)
         write_figures(sim, started);
     for (uint32_t i = 0; i < sim->tenant_count; i++)
@@ -432,6 +433,7 @@ static bool run(replay_sim *sim)
         report->verified_count += atomic_load(&sim->tenants[i].touch.verified_count);
     }
     good = good && check_contents(sim);
+    good = replay_forget_weights(sim) && good;
     finish(sim);
     mbr_error error = {MBR_SIZED(mbr_error)};
     if (replay_world_close(&sim->world, &error) != MBR_OK && good)

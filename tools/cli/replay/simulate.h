@@ -6,6 +6,7 @@
 #include "tools/cli/replay/reuse.h"
 #include "tools/cli/replay/store.h"
 #include "tools/cli/replay/touch.h"
+#include "tools/cli/replay/weights.h"
 
 /* One request's stay, from admission to its end or preemption. */
 typedef struct replay_run {
@@ -55,6 +56,8 @@ struct replay_sim {
     replay_world world;
     replay_tenant tenants[MBR_REPLAY_TENANT_LIMIT_COUNT];
     uint32_t tenant_count;
+    replay_weights weights; /* with --sleep-every */
+    uint64_t sleep_due;     /* requests that are done */
     mbr_progress progress;
     uint64_t now_ns, step_ns;
     uint64_t span_ns;       /* the last arrival of all: what is completed by then counts */
@@ -122,6 +125,12 @@ void replay_return_aside(replay_tenant *tenant);
 double replay_share_used(const replay_tenant *tenant);
 /* How others' tickets press the tenant. */
 mbr_pressure_callbacks replay_pressed(replay_tenant *tenant);
+
+/* rest.c: the weights, which sleep and wake as requests are done */
+bool replay_open_weights(replay_sim *sim);
+bool replay_rest_if_due(replay_sim *sim, uint64_t done_count);
+bool replay_close_weights(replay_sim *sim);
+bool replay_forget_weights(replay_sim *sim);
 
 /* sample.c */
 void replay_sample(replay_sim *sim);

@@ -106,7 +106,8 @@ static mbr_status open_ep(replay_world *world, mbr_error *error)
 static mbr_status bind(replay_world *world, const mbr_replay_options *options, mbr_error *error)
 {
     mbr_bind_request request = {MBR_SIZED(mbr_bind_request), .mechanism = world->mechanism,
-        .ep = world->ep, .authority = world->authority, .cache_keep_bytes = options->keep_bytes};
+        .ep = world->ep, .authority = world->authority, .cache_keep_bytes = options->keep_bytes,
+        .ahead_bytes = options->ahead_bytes};
     return mbr_manager_bind(world->manager, &request, &world->binding, error);
 }
 
