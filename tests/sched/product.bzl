@@ -67,6 +67,27 @@ _ALLOC = [
     "table",
 ]
 
+_BACKING = [
+    "addresses",
+    "ahead",
+    "audit",
+    "backing",
+    "evict",
+    "extent",
+    "extent_rule",
+    "grow",
+    "hold",
+    "plan",
+    "port",
+    "port_books",
+    "prefix",
+    "quarantine",
+    "range",
+    "release",
+    "runs",
+    "span",
+]
+
 # What scenarios run: by the name of the world that they are in.
 _FILES = {
     "governor": {
@@ -85,6 +106,14 @@ _FILES = {
         "//host/ep": _EP,
         "//host/loader": ["call"],
     },
+    "backing": {
+        "//abi/base": _BASE + ["interval_tree"],
+        "//governor": _GOVERNOR,
+        "//host/alloc": _ALLOC,
+        "//host/backing": _BACKING,
+        "//host/ep": _EP,
+        "//host/loader": ["call"],
+    },
 }
 
 # Files with a header before them: it has the journal see what they do, or scenarios look.
@@ -98,6 +127,7 @@ _DOORS = {
     "governor": "door",
     "ep": "ep_door",
     "alloc": "ep_door",
+    "backing": "ep_door",
 }
 
 # Whoever replays the journals.
@@ -196,6 +226,10 @@ def ep_twin(name, **more):
 def alloc_twin(name, **more):
     """A twin with one step less in plain allocations."""
     twin(name = name, package = "//host/alloc", test = "alloc", world = "alloc", **more)
+
+def backing_twin(name, **more):
+    """A twin with one step less in the backing."""
+    twin(name = name, package = "//host/backing", test = "backing", world = "backing", **more)
 
 def scenarios(name, world = "governor"):
     """The test NAME_test, whose file twins run too."""

@@ -1,6 +1,6 @@
 """Twins: the product with one step taken out of one file, and the scenario that must notice."""
 
-load(":product.bzl", "alloc_twin", "ep_twin", "twin")
+load(":product.bzl", "alloc_twin", "backing_twin", "ep_twin", "twin")
 
 def governor_twins():
     # ---- Twins of the governor
@@ -487,4 +487,45 @@ def alloc_twins():
         edit = "s/if \\(!mbr_record_try_move\\(record, &word, MBR_ALLOCATION_QUARANTINED\\)\\)/atomic_store(\\&record->word, (word \\& ~MBR_WORD_STATE) | MBR_ALLOCATION_QUARANTINED); if (false)/",
         scenario = "Sched_Alloc.FreeAgainstAbandonment*",
         stem = "quarantine",
+    )
+
+def backing_twins():
+    # ---- Twins of the backing. A range ends behind its own streams, whatever its parts wait for.
+    backing_twin(
+        name = "end_passes_parts",
+        edit = "s/bool waits = range->leave_count != 0;/bool waits = false;/",
+        scenario = "Sched_Backing.DecommitAgainst*",
+        stem = "release",
+    )
+
+    # What is about to be given back is kept for work on any stream.
+    backing_twin(
+        name = "rejoin_on_any_stream",
+        edit = "s/leave->is_before = mbr_context_is_before[(].*/leave->is_before = true;/",
+        scenario = "Sched_Backing.DecommitAgainst*",
+        stem = "plan",
+    )
+
+    # A range ends at once, and its parts with it.
+    backing_twin(
+        name = "range_waits_for_nobody",
+        edit = "/&range->deferred, error/s/now [?] 0 : stream_count/now ? 0 : stream_count * 0/",
+        scenario = "Sched_Backing.EndAgainstTrim*",
+        stem = "release",
+    )
+
+    # What is lost is unmapped like all else.
+    backing_twin(
+        name = "loss_unmaps",
+        edit = "s/if [(]holds && [(]lost .*/if (holds \\&\\& lost \\&\\& false)/",
+        scenario = "Sched_Backing.EndAgainstALoss*",
+        stem = "release",
+    )
+
+    # Whoever trims does not look at the gate.
+    backing_twin(
+        name = "trim_in_a_capture",
+        edit = "s/mbr_gate_try_enter[(]port->gate[)]/true/;s/^        mbr_gate_leave[(]port->gate[)];/        (void)port;/",
+        scenario = "Sched_Backing.EndAgainstACapture*",
+        stem = "port",
     )
