@@ -71,13 +71,16 @@ MBR_GPU_ASSERT(offsetof(struct mbr_gpu_properties, flags.reserved) == 28);
 MBR_GPU_ASSERT(sizeof(struct mbr_gpu_access) == 12);
 MBR_GPU_ASSERT(offsetof(struct mbr_gpu_access, flags) == 8);
 
-/* SHARED(name, value): each driver has a constant of that name, which is held against it. */
+/* SHARED(name, value): each driver has a constant of that name, which is held against it. For the
+ * plugins, and for tests of both. */
 #define MBR_GPU_CONSTANTS(SHARED)                                                                  \
     SHARED(SUCCESS, 0)                                                                             \
     SHARED(INVALID_VALUE, 1)                                                                       \
     SHARED(OUT_OF_MEMORY, 2)                                                                       \
     SHARED(NOT_FOUND, 500)                                                                         \
     SHARED(NOT_READY, 600)                                                                         \
+    SHARED(ILLEGAL_ADDRESS, 700)                                                                   \
+    SHARED(UNKNOWN, 999)                                                                           \
     SHARED(ALLOCATION_PINNED, 1)                                                                   \
     SHARED(LOCATION_DEVICE, 1)                                                                     \
     SHARED(ACCESS_NONE, 0)                                                                         \
@@ -91,8 +94,11 @@ MBR_GPU_ASSERT(offsetof(struct mbr_gpu_access, flags) == 8);
     SHARED(STREAM_PER_THREAD, 2)                                                                   \
     SHARED(STREAM_NON_BLOCKING, 1)                                                                 \
     SHARED(EVENT_DISABLE_TIMING, 2)                                                                \
+    SHARED(CAPTURE_MODE_GLOBAL, 0)                                                                 \
+    SHARED(CAPTURE_MODE_THREAD_LOCAL, 1)                                                           \
     SHARED(CAPTURE_MODE_RELAXED, 2)                                                                \
-    SHARED(CAPTURE_NONE, 0)
+    SHARED(CAPTURE_NONE, 0)                                                                        \
+    SHARED(CAPTURE_ACTIVE, 1)
 
 #define MBR_GPU_DECLARE_CONSTANT(name, value) MBR_GPU_##name = value,
 enum mbr_gpu_constant { MBR_GPU_CONSTANTS(MBR_GPU_DECLARE_CONSTANT) };

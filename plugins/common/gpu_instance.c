@@ -74,6 +74,7 @@ static void prepare(mbr_instance *instance, const struct mbr_gpu_driver *driver,
     objects->line_port = &mbr_gpu_line_port;
     objects->transfer_port = &mbr_gpu_transfer_port;
     objects->stream_kind = driver->backend->stream_kind;
+    objects->unmaps_single_mappings = driver->quirks.unmaps_single_mappings;
     objects->device_count = driver->device_count;
     objects->device_index = described->device_index;
     if (described->domain == MBR_DOMAIN_DEVICE && driver->has_virtual[described->device_index]) {

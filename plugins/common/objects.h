@@ -61,6 +61,7 @@ struct mbr_objects {
     uint32_t stream_kind;                          /* MBR_NATIVE_STREAM_… of those two */
     uint64_t granule_bytes;
     uint64_t extent_max_bytes;           /* for handle_port */
+    bool unmaps_single_mappings;         /* as MBR_FACT_UNMAP_SPANS_MAPPINGS tells the host */
     uint32_t device_count, device_index; /* that lists of accesses may name; its own */
     /* Held while a driver makes or ends a stream, up to what the books say of it: a driver gives a
      * value again at once. Taken before the lock; these calls of a driver call nobody back. */

@@ -506,6 +506,17 @@ static enum mbr_end look_if_doubtful(mbr_instance *instance, const struct span *
     return MBR_END_THERE;
 }
 
+/* The fact says that one unmap does not span mappings: the driver may not bear it. */
+static mbr_status check_single(
+    const struct mbr_objects *objects, const struct span *span, mbr_error *error)
+{
+    if (!objects->unmaps_single_mappings ||
+        mapping_at(span->reservation, span->offset_bytes)->place.bytes == span->bytes)
+        return MBR_OK;
+    return mbr_fail(error, MBR_INVALID_ARGUMENT,
+        "%" PRIu64 " bytes are of several mappings; here each is unmapped by itself", span->bytes);
+}
+
 static mbr_status unmap(
     mbr_instance *instance, const mbr_unmap_request *request, mbr_outcome *answer, mbr_error *error)
 {
@@ -517,6 +528,11 @@ static mbr_status unmap(
         status = enter_cover(objects, request->reservation_id, &span, error);
     if (status != MBR_OK)
         return status;
+    status = check_single(objects, &span, error);
+    if (status != MBR_OK) {
+        mbr_object_leave(objects, &span.reservation->object);
+        return status;
+    }
     enum mbr_end end = look_if_doubtful(instance, &span);
     if (end == MBR_END_THERE)
         end = objects->port->unmap(instance, address_of(&span), span.bytes, &cause);

@@ -144,26 +144,33 @@ static struct mbr_gpu_quirks quirks_of(int version)
  * used without. */
 #define VIRTUAL_VERSION_MIN MBR_HIP_VERSION(6, 1)
 
+/* The version says which of the functions are needed. */
+static mbr_status read_version(
+    void *library, struct mbr_gpu_driver *driver, int *version, mbr_error *error)
+{
+    const char *missing = find_functions(library, false);
+    mbr_gpu_result result = missing ? MBR_HIP_SUCCESS : hip.runtime_version(version);
+    if (!missing && result == MBR_HIP_SUCCESS && *version >= VIRTUAL_VERSION_MIN)
+        missing = find_functions(library, true);
+    if (missing)
+        return mbr_fail(error, MBR_UNSUPPORTED, "the HIP runtime lacks %s", missing);
+    return mbr_gpu_answer(driver, result, "hipRuntimeGetVersion", 0, error);
+}
+
 static mbr_status load(struct mbr_gpu_driver *driver, mbr_error *error)
 {
     int version = 0;
     void *library = open_library(error);
     if (!library)
         return MBR_NO_DEVICE;
-    memset(&hip, 0, sizeof hip);
-    void *found = dlsym(library, "hipRuntimeGetVersion");
-    memcpy(&hip.runtime_version, &found, sizeof found);
-    if (!found || hip.runtime_version(&version) != MBR_HIP_SUCCESS)
-        version = 0;
+    mbr_status status = read_version(library, driver, &version, error);
+    if (status != MBR_OK)
+        return status;
     driver->has_no_virtual = version < VIRTUAL_VERSION_MIN;
     driver->quirks = quirks_of(version);
-    const char *missing = find_functions(library, !driver->has_no_virtual);
-    if (missing)
-        return mbr_fail(
-            error, MBR_UNSUPPORTED, "the HIP runtime (version %d) lacks %s", version, missing);
     hand_on(driver);
     mbr_gpu_result result = hip.init(0);
-    mbr_status status = mbr_gpu_answer(driver, result, "hipInit", 0, error);
+    status = mbr_gpu_answer(driver, result, "hipInit", 0, error);
     /* Its way to say that it sees no device. */
     return result == MBR_HIP_INVALID_DEVICE ? mbr_gpu_rename(MBR_NO_DEVICE, error) : status;
 }

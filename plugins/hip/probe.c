@@ -18,7 +18,7 @@ struct probe {
     uint64_t granule_bytes;
     mbr_gpu_handle handle;
     mbr_gpu_address address; /* of two granules */
-    bool is_mapped[2];
+    bool is_tried[2], is_mapped[2];
 };
 
 /* The lowest descriptor that is free, or -1. */
@@ -61,6 +61,7 @@ static mbr_gpu_result grant(const struct probe *it, mbr_gpu_address address, uin
 static mbr_gpu_result map_at(struct probe *it, int place, uint32_t flags)
 {
     mbr_gpu_address address = it->address + (uint64_t)place * it->granule_bytes;
+    it->is_tried[place] = true;
     mbr_gpu_result result = it->call->map(address, it->granule_bytes, 0, it->handle, 0);
     it->is_mapped[place] = result == MBR_HIP_SUCCESS;
     return result == MBR_HIP_SUCCESS ? grant(it, address, flags) : result;
@@ -91,10 +92,21 @@ static bool is_read_only(const struct probe *it)
         flags == MBR_GPU_ACCESS_READ;
 }
 
+/* A look may fail, too: then what was mapped is there, and is unmapped once. */
+static bool is_there(const struct probe *it, uint64_t place, bool is_first)
+{
+    const struct mbr_gpu_location location = {MBR_GPU_LOCATION_DEVICE, it->instance->device};
+    unsigned long long flags;
+    enum mbr_end end = mbr_gpu_end_of_look(
+        it->call->get_access(&flags, &location, it->address + place * it->granule_bytes));
+    return end == MBR_END_THERE || (end == MBR_END_UNKNOWN && is_first && it->is_mapped[place]);
+}
+
+/* A call may have failed after its effect, or an unmap before it. */
 static void give_back(struct probe *it)
 {
     for (uint64_t place = 0; place < 2; place++)
-        if (it->is_mapped[place])
+        for (int i = 0; i < 2 && it->is_tried[place] && is_there(it, place, i == 0); i++)
             (void)it->call->unmap(it->address + place * it->granule_bytes, it->granule_bytes);
     if (it->address != 0)
         (void)it->call->address_free(it->address, 2 * it->granule_bytes);

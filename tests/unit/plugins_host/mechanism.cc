@@ -66,7 +66,11 @@ Mechanism::Mechanism(const mbr_plugin_vtable *plugin, mbr_instance *instance, bo
     if (!has_virtual)
         return;
     virtual_ = reinterpret_cast<const mbr_virtual_vtable *>(fetch(MBR_ID_VIRTUAL));
-    shared = reinterpret_cast<const mbr_shared_vtable *>(fetch(MBR_ID_SHARED));
+    auto request = sized<mbr_capability_request>();
+    auto outcome = sized<mbr_capability_outcome>();
+    request.id = MBR_ID_SHARED;
+    if (plugin->capability(instance, &request, &outcome, nullptr) == MBR_OK)
+        shared = reinterpret_cast<const mbr_shared_vtable *>(outcome.table);
 }
 
 mbr_status Mechanism::open_with(const mbr_plugin_vtable *plugin, const char *mechanism,

@@ -1,4 +1,7 @@
-#include "tests/unit/plugins_cuda/world.h"
+#include "tests/unit/plugins_gpu/world.h"
+
+#include "plugins/cuda/driver.h"
+#include "plugins/hip/driver.h"
 
 #include <dlfcn.h>
 #include <sys/stat.h>
@@ -7,27 +10,31 @@
 #include <ctime>
 #include <fstream>
 
-namespace cuda_test
+namespace gpu_test
 {
 
 namespace
 {
 
-constexpr const char *kPlugin = "plugins/cuda/libmembrane-cuda.so";
-
-void *library()
+const char *library_name()
 {
-    static void *opened = dlopen(MBR_CUDA_LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    if (!opened)
-        ADD_FAILURE() << dlerror();
-    return opened;
+    const char *told = getenv("MEMBRANE_TEST_DRIVER");
+    return told != nullptr ? told : MBR_CUDA_LIBRARY;
 }
 
 template <typename Function> void find(Function *function, const char *name)
 {
-    void *found = dlsym(library(), name);
+    void *found = driver_function(name);
     EXPECT_NE(found, nullptr) << name;
     memcpy(function, &found, sizeof(found));
+}
+
+// A call of the driver's that the two do not share.
+template <typename... Arguments> void call(const char *name, Arguments... arguments)
+{
+    mbr_gpu_result (*function)(Arguments...);
+    find(&function, name);
+    EXPECT_EQ(function(arguments...), MBR_GPU_SUCCESS) << name;
 }
 
 template <typename Table>
@@ -43,17 +50,99 @@ const Table *fetch(const mbr_plugin_vtable *plugin, mbr_instance *instance, cons
 
 } // namespace
 
+bool is_hip()
+{
+    static const bool it = strstr(library_name(), "hip") != nullptr;
+    return it;
+}
+
+const char *plugin_path()
+{
+    return is_hip() ? "plugins/hip/libmembrane-hip.so" : "plugins/cuda/libmembrane-cuda.so";
+}
+
+uint32_t stream_kind()
+{
+    return is_hip() ? MBR_NATIVE_STREAM_HIP : MBR_NATIVE_STREAM_CUDA;
+}
+
+const uint64_t G = is_hip() ? UINT64_C(2) << 20 : 65536;
+const uint64_t kCapacity = 1024 * G;
+
+void *driver_function(const char *name)
+{
+    static void *opened = dlopen(library_name(), RTLD_NOW | RTLD_LOCAL);
+    if (opened == nullptr)
+        ADD_FAILURE() << dlerror();
+    return opened != nullptr ? dlsym(opened, name) : nullptr;
+}
+
+const mbr_gpu_names &name()
+{
+    static const mbr_gpu_names names = [] {
+        mbr_gpu_names made = {};
+#define NAME(member, exported, parameters) made.member = #exported;
+        if (is_hip()) {
+            MBR_HIP_PLAIN_FUNCTIONS(NAME)
+            MBR_HIP_VIRTUAL_FUNCTIONS(NAME)
+            made.copy_async = "hipMemcpyAsync";
+        } else {
+            MBR_CUDA_SHARED_FUNCTIONS(NAME)
+        }
+#undef NAME
+        return made;
+    }();
+    return names;
+}
+
 const Driver &driver()
 {
     static const Driver found = [] {
-        Driver made;
-#define FIND(member, exported, parameters) find(&made.member, #exported);
-        MBR_CUDA_FUNCTIONS(FIND)
-        MBR_CUDA_FUNCTIONS_OF_TESTS(FIND)
+        Driver made = {};
+#define FIND(member, parameters) find(&made.member, name().member);
+        MBR_GPU_CALLS(FIND)
 #undef FIND
+        find(&made.init, is_hip() ? "hipInit" : "cuInit");
+        find(&made.capture_begin, is_hip() ? "hipStreamBeginCapture" : "cuStreamBeginCapture_v2");
+        find(&made.capture_end, is_hip() ? "hipStreamEndCapture" : "cuStreamEndCapture");
+        find(&made.graph_destroy, is_hip() ? "hipGraphDestroy" : "cuGraphDestroy");
+        made.copy_async = nullptr; // HIP's wants a word more
         return made;
     }();
     return found;
+}
+
+uint64_t current()
+{
+    mbr_gpu_device device = 0;
+    void *context = nullptr;
+    if (is_hip())
+        call("hipGetDevice", &device);
+    else
+        call("cuCtxGetCurrent", &context);
+    return is_hip() ? (uint64_t)device : reinterpret_cast<uint64_t>(context);
+}
+
+Inside::Inside(int device) : device_(device), before_(current())
+{
+    void *context = nullptr;
+    if (is_hip()) {
+        call("hipSetDevice", device);
+        return;
+    }
+    call("cuDevicePrimaryCtxRetain", &context, device);
+    call("cuCtxPushCurrent_v2", context);
+}
+
+Inside::~Inside()
+{
+    void *popped;
+    if (is_hip()) {
+        call("hipSetDevice", (int)before_);
+        return;
+    }
+    call("cuCtxPopCurrent_v2", &popped);
+    call("cuDevicePrimaryCtxRelease_v2", device_);
 }
 
 const Standin &standin()
@@ -84,11 +173,13 @@ void restart(bool is_manual)
     Knobs options;
     standin().options(&options);
     options.device_count = 2;
-    options.capacity_bytes = UINT64_C(64) << 20;
+    options.capacity_bytes = kCapacity;
     options.granule_min_bytes = options.granule_recommended_bytes = G;
+    if (is_hip())
+        options.content = STANDIN_ZEROS; // 2 MiB of poison for each would be most of the time
     options.mode = is_manual ? STANDIN_MANUAL : STANDIN_THREADED;
     standin().restart(&options);
-    EXPECT_EQ(driver().init(0), MBR_CUDA_SUCCESS); /* which the plugin does once a process */
+    EXPECT_EQ(driver().init(0), MBR_GPU_SUCCESS); /* which the plugin does once a process */
 }
 
 standin_ledger ledger()
@@ -100,7 +191,7 @@ standin_ledger ledger()
 
 const mbr_plugin_vtable *plugin()
 {
-    static const mbr_plugin_vtable *loaded = host_test::plugin_from_file(kPlugin);
+    static const mbr_plugin_vtable *loaded = host_test::plugin_from_file(plugin_path());
     return loaded;
 }
 
@@ -110,7 +201,7 @@ const mbr_plugin_vtable *fresh_plugin()
     const char *folder = getenv("TEST_TMPDIR");
     std::string path =
         std::string(folder ? folder : "/tmp") + "/fresh" + std::to_string(++count) + ".so";
-    std::ofstream(path, std::ios::binary) << std::ifstream(kPlugin, std::ios::binary).rdbuf();
+    std::ofstream(path, std::ios::binary) << std::ifstream(plugin_path(), std::ios::binary).rdbuf();
     return host_test::plugin_from_file(path.c_str());
 }
 
@@ -122,6 +213,22 @@ mbr_status describe(const mbr_plugin_vtable *plugin, uint32_t index,
     *description = sized<mbr_mechanism_description>();
     *error = sized<mbr_error>();
     return plugin->mechanisms(nullptr, &request, description, error);
+}
+
+Told ask(const Knobs &options)
+{
+    mbr_mechanism_description description;
+    mbr_error error;
+    standin().restart(&options);
+    mbr_status status = describe(fresh_plugin(), 0, &description, &error);
+    return {status, error.text};
+}
+
+Knobs usual()
+{
+    Knobs options;
+    standin().options(&options);
+    return options;
 }
 
 uint64_t now_ns()
@@ -140,8 +247,10 @@ void give_up(const Device &device)
 // ---- One mechanism --------------------------------------------------------------------------
 
 mbr_status Device::try_open(const char *name, mbr_native context, Device *device, mbr_error *error,
-    const host_test::Options &options)
+    const host_test::Options &options, const mbr_plugin_vtable *opener)
 {
+    if (opener == nullptr)
+        opener = gpu_test::plugin();
     std::vector<mbr_option> list;
     for (const auto &[key, value] : options)
         list.push_back({key.c_str(), value.c_str()});
@@ -153,11 +262,10 @@ mbr_status Device::try_open(const char *name, mbr_native context, Device *device
     request.log = [](void *, uint32_t, const char *, uint64_t) {};
     auto outcome = sized<mbr_open_outcome>();
     *error = sized<mbr_error>();
-    mbr_status status = cuda_test::plugin()->open(nullptr, &request, &outcome, error);
+    mbr_status status = opener->open(nullptr, &request, &outcome, error);
     EXPECT_EQ(status == MBR_OK, outcome.instance != nullptr);
     if (status != MBR_OK)
         return status;
-    const mbr_plugin_vtable *opener = cuda_test::plugin();
     mbr_instance *instance = outcome.instance;
     bool has_virtual = fetch<mbr_virtual_vtable>(opener, instance, MBR_ID_VIRTUAL) != nullptr;
     static_cast<Mechanism &>(*device) = Mechanism(opener, instance, has_virtual);
@@ -287,4 +395,4 @@ Result Device::quiesce(uint64_t deadline_ns)
     return host_test::call(plugin->quiesce, instance, request);
 }
 
-} // namespace cuda_test
+} // namespace gpu_test

@@ -1,8 +1,8 @@
 // Memory over the driver: books that are the driver's, accesses of several devices, and what is
 // told where a call fails before or after its effect.
-#include "tests/unit/plugins_cuda/world.h"
+#include "tests/unit/plugins_gpu/world.h"
 
-namespace cuda_test
+namespace gpu_test
 {
 
 namespace
@@ -32,8 +32,8 @@ class Memory : public OverStandin
     unsigned long long access_of(int index, uint64_t offset)
     {
         unsigned long long flags = 99;
-        const mbr_cuda_location location = {MBR_CUDA_LOCATION_DEVICE, index};
-        EXPECT_EQ(driver().get_access(&flags, &location, base + offset), MBR_CUDA_SUCCESS);
+        const mbr_gpu_location location = {MBR_GPU_LOCATION_DEVICE, index};
+        EXPECT_EQ(driver().get_access(&flags, &location, base + offset), MBR_GPU_SUCCESS);
         return flags;
     }
 
@@ -44,10 +44,10 @@ class Memory : public OverStandin
 TEST_F(Memory, SeveralDevices_OneCallGivesEachItsAccess)
 {
     begin();
-    uint64_t calls = standin().calls("cuMemSetAccess");
+    uint64_t calls = standin().calls(name().set_access);
     const std::vector<mbr_access> both = {{1, MBR_ACCESS_READ}, {0, MBR_ACCESS_READ_WRITE}};
     EXPECT_TRUE(device.protect_all(1, 0, 2 * G, both).ok());
-    EXPECT_EQ(standin().calls("cuMemSetAccess"), calls + 1);
+    EXPECT_EQ(standin().calls(name().set_access), calls + 1);
     EXPECT_EQ(access_of(0, G), 3u);
     EXPECT_EQ(access_of(1, G), 1u);
     EXPECT_TRUE(device.protect_all(1, 0, 2 * G, {{0, MBR_ACCESS_NONE}}).ok());
@@ -66,12 +66,12 @@ TEST_F(Memory, ProtectFailsAfterItsEffect_EveryDeviceIsPutBack)
 {
     begin();
     ASSERT_TRUE(device.protect_all(1, 0, 2 * G, {{1, MBR_ACCESS_READ}}).ok());
-    const standin_fault fault = {"cuMemSetAccess", 1, false, true, MBR_CUDA_UNKNOWN};
+    const standin_fault fault = {name().set_access, 1, false, true, MBR_GPU_UNKNOWN};
     standin().plan_fault(&fault);
     const std::vector<mbr_access> change = {{0, MBR_ACCESS_READ}, {1, MBR_ACCESS_NONE}};
     Result failed = device.protect_all(1, 0, 2 * G, change);
     EXPECT_EQ(failed.status, MBR_SYSTEM);
-    EXPECT_EQ(failed.error.native_code, MBR_CUDA_UNKNOWN);
+    EXPECT_EQ(failed.error.native_code, MBR_GPU_UNKNOWN);
     EXPECT_EQ(failed.outcome.state, (uint32_t)MBR_STATE_UNCHANGED);
     EXPECT_EQ(access_of(0, 0), 3u);
     EXPECT_EQ(access_of(1, 0), 1u);
@@ -81,12 +81,12 @@ TEST_F(Memory, ProtectFailsAfterItsEffect_EveryDeviceIsPutBack)
 // What the driver made and does not take back stays on the books, under its id.
 TEST_F(Memory, CreateFailsAfterItsEffectAndItsUndoToo_BytesStayOwned)
 {
-    for (int undo : {MBR_CUDA_INVALID_VALUE, MBR_CUDA_UNKNOWN}) {
-        bool is_there = undo == MBR_CUDA_INVALID_VALUE; // else nobody knows
+    for (int undo : {MBR_GPU_INVALID_VALUE, MBR_GPU_UNKNOWN}) {
+        bool is_there = undo == MBR_GPU_INVALID_VALUE; // else nobody knows
         restart();
         device = Device("device0");
-        const standin_fault faults[] = {{"cuMemCreate", 1, false, true, MBR_CUDA_UNKNOWN},
-            {"cuMemRelease", 1, false, false, undo}};
+        const standin_fault faults[] = {{name().handle_create, 1, false, true, MBR_GPU_UNKNOWN},
+            {name().handle_release, 1, false, false, undo}};
         for (const standin_fault &fault : faults)
             standin().plan_fault(&fault);
         Result failed = device.create(1, 2 * G);
@@ -109,11 +109,11 @@ TEST_F(Memory, CreateFailsAfterItsEffectAndItsUndoToo_BytesStayOwned)
 TEST_F(Memory, NoMoreMemory_IsExhaustedAndNotForGood)
 {
     begin();
-    Result refused = device.create(3, (UINT64_C(64) << 20) - G);
+    Result refused = device.create(3, kCapacity - G);
     EXPECT_EQ(refused.status, MBR_OUT_OF_MEMORY);
-    EXPECT_EQ(refused.error.native_code, MBR_CUDA_OUT_OF_MEMORY);
-    EXPECT_EQ(refused.error.asked_bytes, (UINT64_C(64) << 20) - G);
-    EXPECT_EQ(device.create(3, (UINT64_C(64) << 20) + G).status, MBR_INVALID_ARGUMENT);
+    EXPECT_EQ(refused.error.native_code, MBR_GPU_OUT_OF_MEMORY);
+    EXPECT_EQ(refused.error.asked_bytes, kCapacity - G);
+    EXPECT_EQ(device.create(3, kCapacity + G).status, MBR_INVALID_ARGUMENT);
     EXPECT_EQ(device.reserve(3, UINT64_C(1) << 46).status, MBR_OUT_OF_ADDRESSES);
     EXPECT_TRUE(device.create(3, 4 * G).ok());
     EXPECT_TRUE(device.destroy(3).ok());
@@ -151,14 +151,14 @@ TEST_F(Memory, CopyOverTwoReservations_IsRefusedForAHoleInEither)
     ASSERT_TRUE(device.protect(3, 0, G, MBR_ACCESS_READ_WRITE).ok());
     std::vector<char> host(2 * G);
     const uint64_t at = reinterpret_cast<uint64_t>(host.data());
-    uint64_t copies = standin().calls("cuMemcpyAsync");
+    uint64_t copies = standin().calls(name().copy_async);
     EXPECT_EQ(device.copy(stream, at, base + 7 * G, 2 * G).status, MBR_INVALID_ARGUMENT);
     EXPECT_EQ(device.copy(stream, base + 7 * G, at, 2 * G).status, MBR_INVALID_ARGUMENT);
-    EXPECT_EQ(standin().calls("cuMemcpyAsync"), copies);
+    EXPECT_EQ(standin().calls(name().copy_async), copies);
     ASSERT_TRUE(device.map_shared(1, 6 * G, 2, MBR_ACCESS_READ_WRITE).ok());
     EXPECT_TRUE(device.copy(stream, at, base + 7 * G, 2 * G).ok());
     EXPECT_EQ(device.copy(stream, at, base + 8 * G, 2 * G).status, MBR_INVALID_ARGUMENT);
-    EXPECT_EQ(standin().calls("cuMemcpyAsync"), copies + 1);
+    EXPECT_EQ(standin().calls(name().copy_async), copies + 1);
     EXPECT_TRUE(device.unmap(1, 6 * G, 2 * G).ok());
     EXPECT_TRUE(device.unmap(3, 0, G).ok());
     EXPECT_TRUE(device.destroy(4).ok());
@@ -174,7 +174,7 @@ TEST_F(Memory, AddressesGivenBackInDoubtAndReservedAgain_CopyIntoThemIsLookedAt)
     mbr_native stream;
     ASSERT_EQ(device.stream_create(&stream), MBR_OK);
     Result first = device.reserve(1, 4 * G);
-    const standin_fault fault = {"cuMemAddressFree", 1, false, true, MBR_CUDA_UNKNOWN};
+    const standin_fault fault = {name().address_free, 1, false, true, MBR_GPU_UNKNOWN};
     standin().plan_fault(&fault);
     EXPECT_EQ(device.unreserve(1).outcome.state, (uint32_t)MBR_STATE_QUARANTINED);
     ASSERT_EQ(device.reserve(2, 4 * G).outcome.address, first.outcome.address);
@@ -184,9 +184,9 @@ TEST_F(Memory, AddressesGivenBackInDoubtAndReservedAgain_CopyIntoThemIsLookedAt)
     ASSERT_TRUE(device.map(2, 0, 3).ok());
     ASSERT_TRUE(device.protect(2, 0, G, MBR_ACCESS_READ_WRITE).ok());
     EXPECT_TRUE(device.copy(stream, at, first.outcome.address, G).ok());
-    uint64_t copies = standin().calls("cuMemcpyAsync");
+    uint64_t copies = standin().calls(name().copy_async);
     EXPECT_EQ(device.copy(stream, at, first.outcome.address + G, G).status, MBR_INVALID_ARGUMENT);
-    EXPECT_EQ(standin().calls("cuMemcpyAsync"), copies);
+    EXPECT_EQ(standin().calls(name().copy_async), copies);
     EXPECT_TRUE(device.unmap(2, 0, G).ok());
     EXPECT_TRUE(device.destroy(3).ok());
     EXPECT_TRUE(device.unreserve(2).ok());
@@ -201,12 +201,12 @@ TEST_F(Memory, AddressesAreNotGivenBack_CopyIntoThemIsLookedAtFurther)
     mbr_native stream;
     ASSERT_EQ(device.stream_create(&stream), MBR_OK);
     Result other = device.reserve(3, 4 * G);
-    const standin_fault fault = {"cuMemAddressFree", 1, false, false, MBR_CUDA_INVALID_VALUE};
+    const standin_fault fault = {name().address_free, 1, false, false, MBR_GPU_INVALID_VALUE};
     standin().plan_fault(&fault);
     EXPECT_EQ(device.unreserve(3).outcome.state, (uint32_t)MBR_STATE_UNCHANGED);
-    uint64_t copies = standin().calls("cuMemcpyAsync");
+    uint64_t copies = standin().calls(name().copy_async);
     EXPECT_EQ(device.copy(stream, other.outcome.address, base, G).status, MBR_INVALID_ARGUMENT);
-    EXPECT_EQ(standin().calls("cuMemcpyAsync"), copies);
+    EXPECT_EQ(standin().calls(name().copy_async), copies);
     EXPECT_TRUE(device.unreserve(3).ok());
     EXPECT_TRUE(device.stream_destroy(stream).ok());
     end();
@@ -268,12 +268,10 @@ void expect_agreement(Run &run)
 // finds it there, and puts it back.
 void expect_callers_state()
 {
-    mbr_cuda_context current = nullptr;
-    EXPECT_EQ(driver().context_current(&current), MBR_CUDA_SUCCESS);
-    EXPECT_EQ(current, nullptr);
-    uint32_t mode = MBR_CUDA_CAPTURE_MODE_GLOBAL;
-    EXPECT_EQ(driver().exchange_capture_mode(&mode), MBR_CUDA_SUCCESS);
-    EXPECT_EQ(mode, (uint32_t)MBR_CUDA_CAPTURE_MODE_GLOBAL);
+    EXPECT_EQ(current(), 0u);
+    uint32_t mode = MBR_GPU_CAPTURE_MODE_GLOBAL;
+    EXPECT_EQ(driver().exchange_capture_mode(&mode), MBR_GPU_SUCCESS);
+    EXPECT_EQ(mode, (uint32_t)MBR_GPU_CAPTURE_MODE_GLOBAL);
 }
 
 void scenario(Run &run)
@@ -336,7 +334,7 @@ bool run_with_fault(uint64_t index, bool is_after, int code)
 TEST_F(Memory, EveryCallFailsOnce_BooksAreTheDriversAndItGoesOn)
 {
     uint64_t struck_count = 0;
-    for (int code : {MBR_CUDA_OUT_OF_MEMORY, MBR_CUDA_UNKNOWN})
+    for (int code : {MBR_GPU_OUT_OF_MEMORY, MBR_GPU_UNKNOWN})
         for (bool is_after : {false, true})
             for (uint64_t index = 1; run_with_fault(index, is_after, code); index++) {
                 struck_count++;
@@ -351,4 +349,4 @@ TEST_F(Memory, EveryCallFailsOnce_BooksAreTheDriversAndItGoesOn)
 
 } // namespace
 
-} // namespace cuda_test
+} // namespace gpu_test

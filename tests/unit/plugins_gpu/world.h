@@ -1,15 +1,16 @@
-// The CUDA plugin's own file over the stand-in driver: its mechanisms, one call a slot; the driver
-// itself, by hand beside it; and the stand-in's controls.
-#ifndef MEMBRANE_TESTS_UNIT_PLUGINS_CUDA_WORLD_H
-#define MEMBRANE_TESTS_UNIT_PLUGINS_CUDA_WORLD_H
+// The own file of a GPU's plugin over a stand-in for its driver: its mechanisms, one call a slot;
+// the driver itself, by hand beside it; and the stand-in's controls. The environment says which
+// plugin, as tests/support/plugin.bzl has it: CUDA's where it says nothing.
+#ifndef MEMBRANE_TESTS_UNIT_PLUGINS_GPU_WORLD_H
+#define MEMBRANE_TESTS_UNIT_PLUGINS_GPU_WORLD_H
 
-#include "plugins/cuda/driver.h"
+#include "plugins/common/gpu.h"
 #include "tests/standin/control.h"
 #include "tests/unit/plugins_host/mechanism.h"
 
 #include <gtest/gtest.h>
 
-namespace cuda_test
+namespace gpu_test
 {
 
 using host_test::Mechanism;
@@ -18,16 +19,36 @@ using host_test::sized;
 
 using Knobs = struct ::standin_options; // its name is also a function's
 
-constexpr uint64_t G = 65536; // the granule that the stand-in is given
+bool is_hip();
+uint32_t stream_kind();          // MBR_NATIVE_STREAM_… of the driver
+extern const uint64_t G;         // the granule that the stand-in is given
+extern const uint64_t kCapacity; // of each device
 
-// What the driver exports, as a user of it would call.
-#define MEMBER(member, exported, parameters) mbr_cuda_result(*member) parameters;
-struct Driver {
-    MBR_CUDA_FUNCTIONS(MEMBER)
-    MBR_CUDA_FUNCTIONS_OF_TESTS(MEMBER)
+// What the drivers have in common, as a user would call it; copy_async is not. Their own names.
+struct Driver : mbr_gpu_calls {
+    mbr_gpu_result (*init)(unsigned flags);
+    mbr_gpu_result (*capture_begin)(mbr_gpu_stream stream, uint32_t mode);
+    mbr_gpu_result (*capture_end)(mbr_gpu_stream stream, void **graph);
+    mbr_gpu_result (*graph_destroy)(void *graph);
 };
-#undef MEMBER
 const Driver &driver();
+const char *plugin_path();
+const mbr_gpu_names &name();
+void *driver_function(const char *name);
+
+// The calling thread's current context or device.
+uint64_t current();
+// The calling thread on a device, as its user: with the primary context current, or the device.
+class Inside
+{
+  public:
+    explicit Inside(int device);
+    ~Inside();
+
+  private:
+    int device_;
+    uint64_t before_;
+};
 
 // The stand-in's own functions, which its library exports beside the driver's.
 struct Standin {
@@ -48,7 +69,7 @@ struct Standin {
 };
 const Standin &standin();
 
-// Two devices of 64 MiB, granule G; where `is_manual` work runs when `standin().step` says so.
+// Two devices of 1024 granules; where `is_manual` work runs when `standin().step` says so.
 void restart(bool is_manual = false);
 standin_ledger ledger();
 
@@ -59,7 +80,8 @@ class Device : public Mechanism
     Device() = default;
     explicit Device(const char *name, mbr_native context = {});
     static mbr_status try_open(const char *name, mbr_native context, Device *device,
-        mbr_error *error, const host_test::Options &options = {});
+        mbr_error *error, const host_test::Options &options = {},
+        const mbr_plugin_vtable *opener = nullptr); // the plugin
 
     Result protect_all(
         uint64_t reservation, uint64_t offset, uint64_t bytes, const std::vector<mbr_access> &list);
@@ -87,12 +109,20 @@ const mbr_plugin_vtable *fresh_plugin();
 mbr_status describe(const mbr_plugin_vtable *plugin, uint32_t index,
     mbr_mechanism_description *description, mbr_error *error);
 
+// What a plugin in a fresh process says of its first mechanism, over a stand-in like this.
+struct Told {
+    mbr_status status;
+    std::string text;
+};
+Told ask(const Knobs &options);
+Knobs usual(); // as the environment has it
+
 // An instance that cannot be closed, because something of it is withheld or lost.
 void give_up(const Device &device);
 
-inline mbr_native native(mbr_cuda_stream stream)
+inline mbr_native native(mbr_gpu_stream stream)
 {
-    return {MBR_NATIVE_STREAM_CUDA, 0, reinterpret_cast<uint64_t>(stream)};
+    return {stream_kind(), 0, reinterpret_cast<uint64_t>(stream)};
 }
 
 uint64_t now_ns();
@@ -109,6 +139,6 @@ class OverStandin : public testing::Test
     }
 };
 
-} // namespace cuda_test
+} // namespace gpu_test
 
 #endif

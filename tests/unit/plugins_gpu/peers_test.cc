@@ -1,8 +1,8 @@
 // Peers of a mechanism, through the client's interface: every growth gives them their access.
 #include "tests/unit/bind/host_world.h"
-#include "tests/unit/plugins_cuda/world.h"
+#include "tests/unit/plugins_gpu/world.h"
 
-namespace cuda_test
+namespace gpu_test
 {
 
 namespace
@@ -14,8 +14,8 @@ using membrane::kMiB;
 unsigned long long access_of(int device, uint64_t address)
 {
     unsigned long long flags = 99;
-    const mbr_cuda_location location = {MBR_CUDA_LOCATION_DEVICE, device};
-    EXPECT_EQ(driver().get_access(&flags, &location, address), MBR_CUDA_SUCCESS);
+    const mbr_gpu_location location = {MBR_GPU_LOCATION_DEVICE, device};
+    EXPECT_EQ(driver().get_access(&flags, &location, address), MBR_GPU_SUCCESS);
     return flags;
 }
 
@@ -24,7 +24,7 @@ TEST(Peers, RangeGrows_EveryGrowthIsTheirs)
     restart();
     HostWorld world(64 * kMiB, nullptr, nullptr, {}, nullptr, {{1, MBR_ACCESS_READ}});
     ASSERT_TRUE(world.brings_ep);
-    auto range = world.reserve(16 * kMiB, kMiB);
+    auto range = world.reserve(16 * kMiB, 2 * kMiB);
     for (uint64_t grown = 0; grown < 8 * kMiB; grown += 2 * kMiB) {
         ASSERT_EQ(world.grow(range.range, grown, 2 * kMiB), MBR_OK) << world.error.text;
         for (uint64_t offset = 0; offset < grown + 2 * kMiB; offset += kMiB) {
@@ -39,7 +39,7 @@ TEST(Peers, PrefixIsShared_IsReadOnlyForThemToo)
 {
     restart();
     HostWorld world(64 * kMiB, nullptr, nullptr, {}, nullptr, {{1, MBR_ACCESS_READ_WRITE}});
-    auto source = world.reserve(4 * kMiB, kMiB), sharer = world.reserve(4 * kMiB, kMiB);
+    auto source = world.reserve(4 * kMiB, 2 * kMiB), sharer = world.reserve(4 * kMiB, 2 * kMiB);
     ASSERT_EQ(world.grow(source.range, 0, 2 * kMiB), MBR_OK) << world.error.text;
     mbr_piece piece = {source.range, 0, 2 * kMiB};
     auto request = membrane::sized<mbr_prefix_request>();
@@ -87,9 +87,11 @@ TEST(Peers, WrongOnes_AreRefusedAtOpen)
     open.mechanism = "pinned0";
     EXPECT_EQ(mbr_manager_open_mechanism(world.manager, &open, &mechanism, &world.error),
         MBR_UNSUPPORTED);
-    EXPECT_EQ(ledger().retain_count, 1u) << "the world's own";
+    if (!is_hip()) {
+        EXPECT_EQ(ledger().retain_count, 1u) << "the world's own";
+    }
 }
 
 } // namespace
 
-} // namespace cuda_test
+} // namespace gpu_test
