@@ -115,12 +115,15 @@ static uint64_t press_others(const need *need, uint64_t bytes)
 static uint32_t reclaim_and_grow(need *need)
 {
     mbr_arena *arena = need->arena;
-    mbr_context_reap(arena->context, true);
+    bool has_released = mbr_context_reap(arena->context, true) != 0;
     mbr_lock_take(&arena->lock);
     mbr_caches_collect_locked(arena);
     uint64_t idle_bytes = arena->idle_bytes;
     mbr_lock_drop(&arena->lock);
     uint32_t block = refill(need);
+    /* What has just come back still stands mapped: the eviction below would have it made anew. */
+    if (block == 0 && has_released)
+        block = grow_least(need);
     if (block != 0) {
         mbr_slabs_shed(arena, UINT64_MAX);
         return block;

@@ -9,11 +9,12 @@
 #define THREADS 16
 #define SIZE_COUNT 64      /* a turn of the sequence below */
 #define SMALLEST_BYTES 512 /* to 64 MiB: 2^0 to 2^17 times this */
+#define PATIENCE_NS UINT64_C(10000000000)
 #define CLASS_COUNT 18
 #define QUICK_CLASS_COUNT 10 /* up to 256 KiB, on any device */
 /* Operations of each of several threads a round: many beside the time in which they all begin. The
  * driver's, and those that meet at a queue, take so long that few of them are. */
-#define CROWD_COUNT 16384
+#define CROWD_COUNT 4096
 #define QUEUE_CROWD_COUNT 1024
 #define DRIVER_CROWD_COUNT 512
 
@@ -87,6 +88,15 @@ static bool settle_driver(void *context)
     return mbr_hand_did(hand, hand->call.context_synchronize(), "cuCtxSynchronize");
 }
 
+/* What was freed behind the stream and given again would wait for it in the other rows, too. */
+static bool drain(void *context)
+{
+    allocate_state *state = context;
+    mbr_bench_world *world = &state->device->world;
+    uint64_t deadline_ns = (uint64_t)mbr_bench_wall_ns() + PATIENCE_NS;
+    return mbr_ep_drain(world->manager, world->ep, deadline_ns, &world->error) == MBR_OK;
+}
+
 static bool attach_streams(allocate_state *state)
 {
     mbr_hand *hand = &state->device->hand;
@@ -135,6 +145,7 @@ static bool measure(mbr_bench *bench, allocate_state *now, allocate_state *later
             .by_wall = true},
         {.context = later,
             .work = pairs,
+            .after = drain,
             .thread_count = threads,
             .step_count = SIZE_COUNT,
             .fixed_count = is_crowd ? QUEUE_CROWD_COUNT : 0,

@@ -15,6 +15,7 @@
 
 typedef struct commit_state {
     mbr_bench_device *device;
+    struct commit_state *refresher;
     uint64_t bytes;        /* 1 GiB */
     uint64_t extent_bytes; /* of this contestant */
     mbr_range_handle range;
@@ -23,17 +24,36 @@ typedef struct commit_state {
     mbr_hand_way way;
 } commit_state;
 
-/* ---- Ours */
-static bool reserve(void *context)
+/* The same right before each turn, whoever had the one before: a GiB comes and goes, by hand and
+ * then through us. What a device does behind a release is the same for all then, no device has gone
+ * to rest, and the code of either side is as warm as the other's. */
+static bool refresh(void *context)
 {
-    commit_state *state = context;
+    commit_state *one = ((commit_state *)context)->refresher;
+    mbr_bench_world *world = &one->device->world;
+    return mbr_hand_commit(&one->device->hand, one->address, one->bytes, one->extent_bytes,
+               one->way, one->handles) &&
+        mbr_hand_decommit(&one->device->hand, one->address, one->bytes, one->extent_bytes, one->way,
+            one->handles) &&
+        mbr_bench_reserve(world, one->bytes, one->extent_bytes, &one->range) &&
+        mbr_bench_grow(world, one->range, 0, one->bytes) && mbr_bench_release(world, &one->range) &&
+        mbr_bench_trim(world);
+}
+
+/* ---- Ours */
+static bool reserve_range(commit_state *state)
+{
     mbr_bench_world *world = &state->device->world;
     mbr_range_figures figures = {MBR_SIZED(mbr_range_figures)};
-    mbr_bench_device_settle();
     bool done = mbr_bench_reserve(world, state->bytes, state->extent_bytes, &state->range) &&
         mbr_range_read(world->manager, state->range, 0, &figures, &world->error) == MBR_OK;
     state->address = figures.address;
     return done;
+}
+
+static bool reserve(void *context)
+{
+    return refresh(context) && reserve_range(context);
 }
 
 static bool commit(void *context, uint32_t thread, uint64_t count)
@@ -59,17 +79,15 @@ static bool release_and_trim(void *context)
 static bool reserve_pooled(void *context)
 {
     commit_state *state = context;
-    bool done = reserve(state) && commit(state, 0, 1) &&
+    return reserve(state) && commit(state, 0, 1) &&
         mbr_bench_decommit(&state->device->world, state->range, 0, state->bytes);
-    mbr_bench_device_settle();
-    return done;
 }
 
 /* Releasing parks, and the next range of this size gets the addresses. */
 static bool reserve_parked(void *context)
 {
     commit_state *state = context;
-    return reserve(state) && commit(state, 0, 1) && release(state) && reserve(state);
+    return reserve(state) && commit(state, 0, 1) && release(state) && reserve_range(state);
 }
 
 /* ---- By hand */
@@ -93,11 +111,9 @@ static bool decommit_by_hand(void *context)
 static bool leave_handles(void *context)
 {
     commit_state *state = context;
-    bool done = commit_by_hand(state, 0, 1) &&
+    return refresh(state) && commit_by_hand(state, 0, 1) &&
         mbr_hand_did(&state->device->hand,
             state->device->hand.call.unmap(state->address, state->bytes), "cuMemUnmap");
-    mbr_bench_device_settle();
-    return done;
 }
 
 static bool map_handles(void *context, uint32_t thread, uint64_t count)
@@ -109,17 +125,10 @@ static bool map_handles(void *context, uint32_t thread, uint64_t count)
         &state->device->hand, state->address, state->bytes, state->extent_bytes, state->handles);
 }
 
-static bool settle(void *context)
-{
-    (void)context;
-    mbr_bench_device_settle();
-    return true;
-}
-
 /* One state a contestant: they differ in the extent. */
 typedef struct commit_field {
     mbr_bench_device device;
-    commit_state ours_small, ours_large, loop, hand_small, hand_large;
+    commit_state ours_small, ours_large, loop, hand_small, hand_large, refresher;
 } commit_field;
 
 static bool open_field(mbr_bench *bench, commit_field *field)
@@ -137,11 +146,17 @@ static bool open_field(mbr_bench *bench, commit_field *field)
         &field->device, .bytes = bytes, .extent_bytes = granule, .way = MBR_HAND_EACH};
     field->hand_small = (commit_state){&field->device, .bytes = bytes, .extent_bytes = small};
     field->hand_large = (commit_state){&field->device, .bytes = bytes, .extent_bytes = bytes};
+    field->refresher = field->hand_small;
+    commit_state *all[] = {&field->ours_small, &field->ours_large, &field->loop, &field->hand_small,
+        &field->hand_large};
+    for (size_t i = 0; i < 5; i++)
+        all[i]->refresher = &field->refresher;
     if (bytes / granule > HANDLE_LIMIT_COUNT)
         return mbr_bench_fail(bench, "a granule of %llu bytes makes more than %d handles of a GiB",
             (unsigned long long)granule, HANDLE_LIMIT_COUNT);
-    commit_state *by_hand[] = {&field->loop, &field->hand_small, &field->hand_large};
-    for (size_t i = 0; i < 3; i++)
+    commit_state *by_hand[] = {
+        &field->loop, &field->hand_small, &field->hand_large, &field->refresher};
+    for (size_t i = 0; i < 4; i++)
         if (!mbr_hand_reserve(&field->device.hand, bytes, &by_hand[i]->address))
             return false;
     return true;
@@ -151,10 +166,11 @@ static bool close_field(mbr_bench *bench, commit_field *field, bool done)
 {
     mbr_bench_world *world = &field->device.world;
     commit_state *ours[] = {&field->ours_small, &field->ours_large};
-    commit_state *by_hand[] = {&field->loop, &field->hand_small, &field->hand_large};
+    commit_state *by_hand[] = {
+        &field->loop, &field->hand_small, &field->hand_large, &field->refresher};
     for (size_t i = 0; i < 2; i++)
         done = mbr_bench_release(world, &ours[i]->range) && done;
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < 4; i++)
         if (by_hand[i]->address != 0)
             done =
                 mbr_hand_unreserve(&field->device.hand, by_hand[i]->address, by_hand[i]->bytes) &&
@@ -190,7 +206,7 @@ static mbr_contestant by_hand(commit_state *state)
 {
     return (mbr_contestant){.context = state,
         .work = commit_by_hand,
-        .before = settle,
+        .before = refresh,
         .after = decommit_by_hand,
         .fixed_count = 1,
         .by_wall = true};

@@ -7,7 +7,6 @@
 #define QUICK_DIVISOR 256
 #define QUICK_MIN_BYTES (UINT64_C(2) << 20) /* a granule */
 #define REST_NS 700000000L
-#define SETTLE_NS 3e6
 #define LIMIT_SHARE 4 /* of the device's free bytes, three quarters are the budget */
 
 uint64_t mbr_bench_device_bytes(const mbr_bench *bench, uint64_t bytes)
@@ -92,13 +91,6 @@ bool mbr_bench_device_rest(void)
         if (errno != EINTR)
             return false;
     return true;
-}
-
-void mbr_bench_device_settle(void)
-{
-    double begin = mbr_bench_wall_ns();
-    while (mbr_bench_wall_ns() - begin < SETTLE_NS)
-        continue;
 }
 
 static uint64_t calls_of(mbr_bench_device *device, mbr_counted whose)

@@ -40,9 +40,6 @@ bool mbr_bench_device_count(mbr_bench_device *device, const mbr_contestant *one,
 
 /* What the driver clears behind a bulk release is done afterwards. */
 bool mbr_bench_device_rest(void);
-/* The same of about a GiB, before each turn of cheap work: whoever came before, nobody's release is
- * in the way of who comes next. The processor stays awake. */
-void mbr_bench_device_settle(void);
 
 /* A row of a quick run is a 256th of its size. */
 uint64_t mbr_bench_device_bytes(const mbr_bench *bench, uint64_t bytes);

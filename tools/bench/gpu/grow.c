@@ -35,9 +35,7 @@ static bool take_step_back(grow_state *state)
 static bool leave_step_pooled(void *context)
 {
     grow_state *state = context;
-    bool done = grow_step(state, 0, 1) && take_step_back(state);
-    mbr_bench_device_settle();
-    return done;
+    return grow_step(state, 0, 1) && take_step_back(state);
 }
 
 static bool after_pooled(void *context)
