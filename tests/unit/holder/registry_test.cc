@@ -216,6 +216,81 @@ TEST_F(Registry, Give_OfAnEntry_LeavesWhatAnotherHoldsToo)
     mbr_registry_release(registry, used.entry);
 }
 
+// Its prefixes' holder is pressed for what a ticket wants, and passes the question on.
+TEST_F(Registry, Ticket_PressesTheHolder_WhichGivesColdPrefixesAndKeepsWhatIsUsed)
+{
+    open();
+    auto holder = sized<mbr_holder_request>();
+    holder.role = MBR_ROLE_PREFIX;
+    holder.authority = world.authority;
+    holder.name = "prefixes";
+    holder.allowance_bytes = MBR_NO_ALLOWANCE;
+    holder.pressed.context = &registry;
+    holder.pressed.ask = [](void *context, const mbr_pressure *pressure) {
+        return mbr_registry_could_give(*static_cast<mbr_registry **>(context), pressure->bytes);
+    };
+    holder.pressed.give = [](void *context, const mbr_pressure *, uint64_t bytes) {
+        mbr_registry_give(*static_cast<mbr_registry **>(context), bytes);
+    };
+    mbr_holder_handle cold;
+    ASSERT_EQ(mbr_manager_create_holder(world.manager, &holder, &cold, &world.error), MBR_OK);
+    auto cache = sized<mbr_kv_request>();
+    cache.binding = world.binding;
+    cache.holder = world.holder;
+    cache.prefix_holder = cold;
+    cache.geometry = world.shape.geometry.c_str();
+    cache.layout = "token-major";
+    cache.max_tokens = kTokensMax;
+    cache.extent_bytes = 4096;
+    mbr_kv *kv;
+    ASSERT_EQ(mbr_kv_create(world.manager, &cache, &kv, &world.error), MBR_OK);
+    for (uint32_t i = 1; i <= 4; i++) {
+        auto request = sized<mbr_sequence_request>();
+        request.tokens = kBlock;
+        mbr_sequence *source;
+        mbr_kv_prefix *made;
+        ASSERT_EQ(mbr_sequence_create(kv, &request, &source, &world.error), MBR_OK);
+        ASSERT_EQ(mbr_kv_prefix_create(source, kBlock, &made, &world.error), MBR_OK);
+        ASSERT_EQ(mbr_sequence_destroy(source, nullptr, 0, &world.error), MBR_OK);
+        Prompt prompt = prompt_of({i});
+        ASSERT_EQ(mbr_registry_put(registry, 0, prompt.data(), kBlock, made, nullptr), MBR_OK);
+    }
+    world.settle();
+    uint64_t one_entry = kBlock * 4096, freed = 0;
+    ASSERT_EQ(world.paid(cold).charged_bytes, 4 * one_entry);
+    mbr_registry_match used = find(0, prompt_of({2}));
+    ASSERT_EQ(mbr_manager_trim(world.manager, world.mechanism, 0, &freed, &world.error), MBR_OK);
+    ASSERT_EQ(
+        mbr_manager_set_limit(world.manager, world.authority, 4 * one_entry, nullptr, &world.error),
+        MBR_OK);
+    auto wish = sized<mbr_ticket_request>();
+    wish.holder = world.holder;
+    wish.timeout_ns = MBR_NO_DEADLINE;
+    mbr_ticket_handle ticket;
+    for (uint64_t entries : {4, 2}) { // one is used
+        wish.bytes = entries * one_entry;
+        ASSERT_EQ(mbr_manager_submit_ticket(world.manager, &wish, &ticket, nullptr, &world.error),
+            MBR_OK);
+        world.settle();
+        EXPECT_EQ(mbr_manager_claim_ticket(world.manager, ticket, &world.error),
+            entries == 4 ? MBR_NOT_READY : MBR_OK);
+        EXPECT_EQ(figures().entry_count, entries == 4 ? 4U : 2U) << "all that suffice, or none";
+        EXPECT_EQ(mbr_manager_end_ticket(world.manager, ticket, &world.error), MBR_OK);
+    }
+    EXPECT_EQ(mbr_manager_return_aside(world.manager, world.holder, &freed, &world.error), MBR_OK);
+    EXPECT_EQ(freed, 2 * one_entry);
+    EXPECT_EQ(found_tokens(0, prompt_of({1})), 0U) << "the least recently used";
+    EXPECT_EQ(found_tokens(0, prompt_of({3})), 0U);
+    EXPECT_EQ(found_tokens(0, prompt_of({2})), kBlock);
+    EXPECT_EQ(found_tokens(0, prompt_of({4})), kBlock);
+    mbr_registry_release(registry, used.entry);
+    ASSERT_EQ(mbr_registry_destroy(registry, &world.error), MBR_OK);
+    registry = nullptr;
+    world.settle();
+    EXPECT_EQ(mbr_kv_destroy(kv, &world.error), MBR_OK) << world.error.text;
+    EXPECT_EQ(mbr_manager_destroy_holder(world.manager, cold, &world.error), MBR_OK);
+}
+
 TEST_F(Registry, Release_OfAnEntryThatNewerOnesHold_GivesItUp)
 {
     open();
