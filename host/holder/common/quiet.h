@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#define MBR_QUIET_WAIT_NS UINT64_C(1000000) /* an idle stream answers within it */
+#define MBR_QUIET_WAIT_NS UINT64_C(5000000) /* an idle stream answers within it */
 
 /* All work submitted to the stream so far is done; 0: the host's own. False also where that cannot
  * be told: while a capture is open on the device, or after its loss. */

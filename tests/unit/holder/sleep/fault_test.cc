@@ -60,8 +60,6 @@ const std::function<mbr_status(Play &)> kSteps[] = {
     [](Play &p) { return p.world->add(p.ranges[1].range, 1); },
     [](Play &p) { return p.world->sleep(1); },
     [](Play &p) { return p.world->wake(1); },
-    [](Play &p) { return p.world->sleep(1); },
-    [](Play &p) { return p.world->wake(1); },
 };
 
 struct Fault {

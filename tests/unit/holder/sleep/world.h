@@ -5,6 +5,7 @@
 
 #include "tests/unit/bind/host_world.h"
 
+#include <map>
 #include <vector>
 
 namespace membrane
@@ -95,12 +96,14 @@ class SleepWorld : public HostWorld
     {
         return get(address, bytes) == pattern(bytes, seed);
     }
-    /* By whole words, so that sanitizers do not look at each byte. */
-    static std::vector<uint8_t> pattern(uint64_t bytes, uint8_t seed)
+    /* Made once each: tests compare them again and again. */
+    static const std::vector<uint8_t> &pattern(uint64_t bytes, uint8_t seed)
     {
-        std::vector<uint8_t> made(bytes);
+        static std::map<std::pair<uint64_t, uint8_t>, std::vector<uint8_t>> all;
+        std::vector<uint8_t> &made = all[{bytes, seed}];
         uint64_t word = seed + 1;
-        for (uint64_t i = 0; i + sizeof(word) <= bytes; i += sizeof(word)) {
+        for (uint64_t i = made.size(); i + sizeof(word) <= bytes; i += sizeof(word)) {
+            made.resize(bytes);
             word = word * UINT64_C(0x9E3779B97F4A7C15) + 1;
             std::memcpy(&made[i], &word, sizeof(word));
         }

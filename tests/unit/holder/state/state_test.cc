@@ -162,6 +162,7 @@ TEST(State, WorkOnItsStreamUnderWay_IsSavedToo)
         ASSERT_EQ(MBR_OK, world.save(state, &saved)) << world.error.text;
         world.end(state); /* behind the copy that saves it */
     }
+    EXPECT_TRUE(world.holds(newer, 2)) << "and no copy is under way";
     world.write(newer, 3);
     ASSERT_EQ(MBR_OK, mbr_state_restore(newer, saved, world.stream, &world.error));
     EXPECT_TRUE(world.holds(newer, 2));
