@@ -144,11 +144,12 @@ struct mbr_gpu_properties mbr_gpu_properties_of(const mbr_instance *instance);
 /* Sets the granules of a device with virtual memory. */
 mbr_status mbr_gpu_read_granules(mbr_instance *instance, mbr_error *error);
 
-/* The slots of a plugin's table; of `mechanisms` and `open` with the backend in front. */
+/* The slots of a plugin's table; of `mechanisms` and `open` with the backend in front, and the heap
+ * of the instance, which is copied. */
 mbr_status mbr_gpu_mechanisms(const struct mbr_gpu_backend *backend,
     const mbr_mechanisms_request *request, mbr_mechanism_description *outcome, mbr_error *error);
-mbr_status mbr_gpu_open(const struct mbr_gpu_backend *backend, const mbr_open_request *raw,
-    mbr_open_outcome *outcome, mbr_error *error);
+mbr_status mbr_gpu_open(const struct mbr_gpu_backend *backend, const mbr_heap *heap,
+    const mbr_open_request *raw, mbr_open_outcome *outcome, mbr_error *error);
 mbr_status mbr_gpu_slot_capability(mbr_instance *instance, const mbr_capability_request *raw,
     mbr_capability_outcome *outcome, mbr_error *error);
 mbr_status mbr_gpu_slot_close(

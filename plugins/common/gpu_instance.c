@@ -102,8 +102,8 @@ static mbr_status start(mbr_instance *instance, mbr_native native, mbr_error *er
     return status;
 }
 
-mbr_status mbr_gpu_open(const struct mbr_gpu_backend *backend, const mbr_open_request *raw,
-    mbr_open_outcome *outcome, mbr_error *error)
+mbr_status mbr_gpu_open(const struct mbr_gpu_backend *backend, const mbr_heap *heap,
+    const mbr_open_request *raw, mbr_open_outcome *outcome, mbr_error *error)
 {
     const struct mbr_gpu_driver *driver;
     mbr_open_request request;
@@ -120,16 +120,16 @@ mbr_status mbr_gpu_open(const struct mbr_gpu_backend *backend, const mbr_open_re
     if (status != MBR_OK)
         return status;
     (void)mbr_answer_read(&request, sizeof request, raw);
-    mbr_instance *instance = mbr_heap_allocate(&mbr_heap_libc, sizeof(*instance));
+    mbr_instance *instance = mbr_heap_allocate(heap, sizeof(*instance));
     if (!instance)
         return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no heap for an instance");
     prepare(instance, driver, index);
     status = start(instance, request.native_context, error);
     if (status != MBR_OK) {
-        mbr_heap_release(&mbr_heap_libc, instance);
+        mbr_heap_release(heap, instance);
         return status;
     }
-    mbr_objects_init(&instance->objects, &mbr_heap_libc);
+    mbr_objects_init(&instance->objects, heap);
     outcome->instance = instance;
     return MBR_OK;
 }
@@ -162,7 +162,8 @@ static mbr_status close_instance(
     mbr_lines_finish(instance);
     mbr_objects_finish(&instance->objects);
     instance->driver->backend->give(instance);
-    mbr_heap_release(&mbr_heap_libc, instance);
+    const mbr_heap heap = instance->objects.heap;
+    mbr_heap_release(&heap, instance);
     return MBR_OK;
 }
 

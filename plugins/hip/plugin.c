@@ -18,7 +18,7 @@ static mbr_status slot_open(mbr_instance *none, const mbr_open_request *request,
     mbr_open_outcome *outcome, mbr_error *error)
 {
     (void)none;
-    return mbr_gpu_open(&mbr_hip_backend, request, outcome, error);
+    return mbr_gpu_open(&mbr_hip_backend, &mbr_heap_libc, request, outcome, error);
 }
 
 static const mbr_plugin_vtable plugin = {

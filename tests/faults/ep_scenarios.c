@@ -14,11 +14,55 @@ static void life(struct world *world)
     mbr_stream_handle streams[3];
     for (uint64_t i = 0; i < 3; i++)
         STEP(world,
-            mbr_ep_attach_stream(world->manager, ep, (mbr_native){MBR_NATIVE_STREAM_CPU, 0, 7 + i},
-                &streams[i], &world->error));
+            mbr_ep_attach_stream(
+                world->manager, ep, fault_hooks.stream(7 + i), &streams[i], &world->error));
     for (uint32_t i = 0; i < 3; i++)
         STEP(world, mbr_ep_detach_stream(world->manager, streams[i], &world->error));
     STEP(world, mbr_ep_destroy(world->manager, ep, UINT64_MAX, &world->error));
+}
+
+static bool is_in_doubt(void)
+{
+    const struct fault_plan *plan = fault_plan_met(0);
+    return plan != NULL &&
+        (plan->kind == FAULT_CUDA_STREAM_DESTROY ||
+            (plan->after && plan->kind == FAULT_SLOT(mbr_transfer_vtable, stream_destroy)));
+}
+
+/* One that may have ended is not named again, and may keep the mechanism. */
+static void end_stream(struct world *world, mbr_native native)
+{
+    step_begin(world, "mbr_ep_destroy_stream");
+    while (step_again(
+               world, mbr_ep_destroy_stream(world->manager, world->ep, native, &world->error)) &&
+        !is_in_doubt())
+        ;
+}
+
+/* Streams of the EP's own. */
+static void own_streams(struct world *world)
+{
+    mbr_native natives[2];
+    mbr_stream_handle stream;
+    for (uint32_t i = 0; i < 2; i++)
+        STEP(world, mbr_ep_create_stream(world->manager, world->ep, &natives[i], &world->error));
+    STEP(
+        world, mbr_ep_attach_stream(world->manager, world->ep, natives[0], &stream, &world->error));
+    STEP(world, mbr_ep_detach_stream(world->manager, stream, &world->error));
+    for (uint32_t i = 0; i < 2; i++)
+        end_stream(world, natives[i]);
+}
+
+/* The limit has room for one: it is taken again while another stream uses it, which is waited for.
+ */
+static void taken_again(struct world *world)
+{
+    struct block *first = alloc_on(world, 3 * MIB, 0, 1);
+    free_after(world, first, 2);
+    struct block *again = alloc_on(world, 3 * MIB, 0, 1);
+    streams_run();
+    free_after(world, again, 1);
+    world_drain(world);
 }
 
 /* A stream that goes while releases wait for it. */
@@ -29,8 +73,8 @@ static void detach_early(struct world *world)
     free_after(world, second, 1);
     STEP(world, mbr_ep_detach_stream(world->manager, world->streams[0], &world->error));
     STEP(world,
-        mbr_ep_attach_stream(world->manager, world->ep, (mbr_native){MBR_NATIVE_STREAM_CPU, 0, 1},
-            &world->streams[0], &world->error));
+        mbr_ep_attach_stream(
+            world->manager, world->ep, fault_hooks.stream(1), &world->streams[0], &world->error));
     streams_run();
     world_poll(world);
     world_drain(world);
@@ -41,7 +85,7 @@ static void copies(struct world *world)
     struct block *from = alloc_on(world, 2 * PAGE, 0, 1), *to = alloc_on(world, 2 * PAGE, 0, 1);
     to->seed = from->seed; /* whatever comes of it, all of it is the other's then */
     *to = (struct block){to->address, PAGE, from->seed, to->allocation};
-    memcpy((void *)(uintptr_t)to->address, (const void *)(uintptr_t)from->address, PAGE);
+    memcpy(word_at(to->address), word_at(from->address), PAGE);
     STEP(world,
         mbr_ep_copy(
             world->manager, world->streams[0], to->address, from->address, PAGE, &world->error));
@@ -191,7 +235,8 @@ static void cpu_ep(struct world *world)
     struct block *block = alloc_on(world, 3 * MIB, 0, 1);
     free_after(world, block, 1);
     STEP(world, mbr_cpu_synchronize(cpu, native, UINT64_MAX, &world->error));
-    world_drain(world);
+    fault_clock_catch_up(); /* it waits in real time */
+    STEP(world, mbr_ep_drain(world->manager, ep, UINT64_MAX, &world->error));
     END(world, mbr_manager_unbind(world->manager, binding, &world->error));
     STEP(world, mbr_ep_detach_stream(world->manager, stream, &world->error));
     STEP(world, mbr_ep_destroy(world->manager, ep, UINT64_MAX, &world->error));
@@ -216,15 +261,15 @@ static void switch_generations(struct world *world)
     mbr_binding_handle next;
     STEP(world, mbr_manager_switch(world->manager, world->binding, &request, &next, &world->error));
     world->binding = next;
-    struct block *young = alloc_now(world, 2 * MIB);
+    struct block *young = alloc_on(world, 2 * MIB, MBR_ALLOC_ZEROED, 1);
     free_now(world, old);
     range_release(world, &range, 0);
-    free_now(world, young);
+    free_after(world, young, 1);
 }
 
 static void two_bindings(struct world *world)
 {
-    mbr_authority_request asked = {MBR_SIZED(mbr_authority_request), .tier = MBR_TIER_HOST,
+    mbr_authority_request asked = {MBR_SIZED(mbr_authority_request), .tier = fault_hooks.tier,
         .name = "second", .limit_bytes = MIB};
     mbr_authority_handle authority;
     STEP(world, mbr_manager_create_authority(world->manager, &asked, &authority, &world->error));
@@ -263,6 +308,8 @@ static void abandon(struct world *world)
 
 const struct scenario ep_scenarios[] = {
     {.name = "ep_life", .run = life},
+    {.name = "ep_own_streams", .run = own_streams},
+    {.name = "ep_taken_again", .run = taken_again, .setup = {.limit_bytes = 5 * MIB}},
     {.name = "ep_detach_early", .run = detach_early},
     {.name = "ep_copies", .run = copies},
     {.name = "ep_many_releases", .run = many_releases},

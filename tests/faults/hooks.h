@@ -17,8 +17,13 @@ struct fault_hooks {
     uint64_t owned_bytes; /* from the outcomes of the real slots, not from its figures */
     uint64_t mapped_bytes;
     uint64_t instance_count;
+    uint32_t tier;             /* of its mechanism */
+    int first_kind, last_kind; /* of the calls below its slots, its heap aside */
     void (*run_streams)(void); /* all work that was submitted is done */
     void (*purge)(void);       /* whatever is left of all instances goes back to the system */
+    mbr_native (*stream)(uint64_t number); /* streams of the device, the same until the purge */
+    uint64_t (*left)(void);                /* what is out below the slots */
+    uint64_t (*view)(uint64_t address);    /* where the process has what is at an address */
 };
 
 #define FAULT_HOOKS_VARIABLE "MEMBRANE_FAULT_HOOKS"

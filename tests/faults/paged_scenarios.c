@@ -87,10 +87,10 @@ static void preempts(struct world *world)
 }
 
 const struct scenario paged_scenarios[] = {
-    {.name = "paged_forks_and_copies", .run = forks_and_copies},
+    {.name = "paged_forks_and_copies", .run = forks_and_copies, .setup = {.is_of_host = true}},
     {.name = "paged_forks_and_copies_nothing_kept",
         .run = forks_and_copies,
-        .setup = {.keep_bytes = 1}},
-    {.name = "paged_preempts", .run = preempts},
+        .setup = {.is_of_host = true, .keep_bytes = 1}},
+    {.name = "paged_preempts", .run = preempts, .setup = {.is_of_host = true}},
     {.name = NULL},
 };

@@ -1,13 +1,11 @@
-/* libmembrane-seams.so: the host-RAM mechanism with the engine before every slot and below it, at
- * every heap and system call. With `virtual` = 0 it offers allocations alone; with `dies` = 1 a
- * lost device takes its memory along. One more set of books is kept from the slots' outcomes. */
+/* libmembrane-seams.so: a plugin's mechanism with the engine before every slot and, by below.h, at
+ * every call that it makes itself. With `virtual` = 0 it offers allocations alone; with `dies` = 1
+ * a lost device takes its memory along. One more set of books is kept from the slots' outcomes. */
 #include "abi/base/error.h"
 #include "plugins/common/answer.h"
+#include "tests/faults/below.h"
 #include "tests/faults/line.h"
-#include "tests/faults/plugin_os.h"
 #include "tests/faults/rules.h"
-
-#include "plugins/host/core.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,8 +23,8 @@ struct shell {
     bool is_plain; /* without virtual memory */
     bool dies;
     mbr_instance *real;
-    struct fault_device device;
-    struct fault_os os;
+    void *below;
+    struct fault_device device; /* of lines that are moved by hand */
 };
 static struct shell shells[SHELL_COUNT];
 
@@ -53,6 +51,7 @@ static bool is_given_up(int kind)
         kind == FAULT_SLOT(mbr_allocator_vtable, release) ||
         kind == FAULT_SLOT(mbr_order_vtable, line_open) ||
         kind == FAULT_SLOT(mbr_order_vtable, line_close) ||
+        kind == FAULT_SLOT(mbr_transfer_vtable, stream_destroy) ||
         kind == FAULT_SLOT(mbr_plugin_vtable, close);
 }
 
@@ -86,12 +85,23 @@ static void book(const mbr_outcome *outcome)
     hooks->mapped_bytes += outcome->newly_mapped_bytes - outcome->unmapped_bytes;
 }
 
+/* Else they are the plugin's own. */
+static bool has_lines_by_hand(void)
+{
+    return fault_below.order == &fault_order;
+}
+
+static mbr_instance *of_lines(struct shell *shell)
+{
+    return has_lines_by_hand() ? (mbr_instance *)(void *)&shell->device : shell->real;
+}
+
 /* ---- The real slots ---------------------------------------------------------------------------
  */
 
 static void purge_shell(struct shell *shell)
 {
-    fault_os_purge(&shell->os);
+    fault_below.purge(shell->below);
     shell->is_used = false;
     hooks->instance_count--;
 }
@@ -99,7 +109,7 @@ static void purge_shell(struct shell *shell)
 static mbr_status real_mechanisms(mbr_instance *none, const mbr_mechanisms_request *request,
     mbr_mechanism_description *outcome, mbr_error *error)
 {
-    return mbr_host_plugin.mechanisms(none, request, outcome, error);
+    return fault_below.plugin->mechanisms(none, request, outcome, error);
 }
 
 /* Options of this plugin are taken out of the list. */
@@ -131,9 +141,7 @@ static mbr_status real_open(mbr_instance *none, const mbr_open_request *request,
     mbr_open_request passed = *request;
     passed.options = options;
     take_options(shell, request, options, &passed.option_count);
-    struct mbr_host_os os;
-    fault_os_init(&shell->os, hooks, &os);
-    mbr_status status = mbr_host_open(&os, hooks->heap, &passed, outcome, error);
+    mbr_status status = fault_below.open(&passed, outcome, &shell->below, error);
     if (status != MBR_OK)
         return status;
     shell->is_used = true;
@@ -148,7 +156,7 @@ static mbr_status real_close(mbr_instance *instance, const mbr_close_request *re
 {
     struct shell *shell = shell_of(instance);
     if (!shell->is_closed && !(hooks->is_lost && shell->dies)) {
-        mbr_status status = mbr_host_plugin.close(shell->real, request, outcome, error);
+        mbr_status status = fault_below.plugin->close(shell->real, request, outcome, error);
         if (status != MBR_OK)
             return status;
     }
@@ -165,8 +173,8 @@ static mbr_status real_report(mbr_instance *instance, const mbr_report_request *
         mbr_answer_write(outcome, &(mbr_report){0}, sizeof(mbr_report));
         return MBR_OK;
     }
-    mbr_status status = mbr_host_plugin.report(shell->real, request, outcome, error);
-    if (status == MBR_OK)
+    mbr_status status = fault_below.plugin->report(shell->real, request, outcome, error);
+    if (status == MBR_OK && has_lines_by_hand())
         outcome->line_count = fault_device_line_count(&shell->device);
     return status;
 }
@@ -174,11 +182,7 @@ static mbr_status real_report(mbr_instance *instance, const mbr_report_request *
 static mbr_status real_quiesce(mbr_instance *instance, const mbr_quiesce_request *request,
     mbr_outcome *outcome, mbr_error *error)
 {
-    (void)instance;
-    (void)request;
-    (void)error;
-    mbr_answer_write(outcome, &(mbr_outcome){.state = MBR_STATE_DONE}, sizeof *outcome);
-    return MBR_OK;
+    return fault_below.plugin->quiesce(shell_of(instance)->real, request, outcome, error);
 }
 
 static mbr_status real_capability(mbr_instance *instance, const mbr_capability_request *request,
@@ -197,17 +201,17 @@ static const mbr_plugin_vtable real_plugin = {
  */
 
 #define REAL_mbr_plugin_vtable real_plugin
-#define REAL_mbr_allocator_vtable mbr_host_allocator
-#define REAL_mbr_virtual_vtable mbr_host_virtual
-#define REAL_mbr_shared_vtable mbr_host_shared
-#define REAL_mbr_order_vtable fault_order
-#define REAL_mbr_transfer_vtable fault_transfer
+#define REAL_mbr_allocator_vtable (*fault_below.allocator)
+#define REAL_mbr_virtual_vtable (*fault_below.virtual_)
+#define REAL_mbr_shared_vtable (*fault_below.shared)
+#define REAL_mbr_order_vtable (*fault_below.order)
+#define REAL_mbr_transfer_vtable (*fault_below.transfer)
 #define TARGET_mbr_plugin_vtable(shell) (mbr_instance *)(void *)(shell)
 #define TARGET_mbr_allocator_vtable(shell) (shell)->real
 #define TARGET_mbr_virtual_vtable(shell) (shell)->real
 #define TARGET_mbr_shared_vtable(shell) (shell)->real
-#define TARGET_mbr_order_vtable(shell) (mbr_instance *)(void *)&(shell)->device
-#define TARGET_mbr_transfer_vtable(shell) (mbr_instance *)(void *)&(shell)->device
+#define TARGET_mbr_order_vtable(shell) of_lines(shell)
+#define TARGET_mbr_transfer_vtable(shell) of_lines(shell)
 #define AFTER_mbr_outcome(kind, outcome) book_and_judge(kind, verdict, status, outcome, error)
 #define AFTER_mbr_mechanism_description(kind, outcome) status
 #define AFTER_mbr_open_outcome(kind, outcome) status
@@ -300,6 +304,7 @@ static mbr_status real_capability(mbr_instance *instance, const mbr_capability_r
 
 static void run_streams(void)
 {
+    fault_below.run();
     for (uint32_t i = 0; i < SHELL_COUNT; i++)
         fault_device_run(&shells[i].device);
 }
@@ -309,6 +314,7 @@ static void purge(void)
     for (uint32_t i = 0; i < SHELL_COUNT; i++)
         if (shells[i].is_used)
             purge_shell(&shells[i]);
+    fault_below.purge_rest();
 }
 
 /* An instance that is closed for the host is the purge's until then: a second close of one whose
@@ -331,8 +337,15 @@ MBR_EXPORT mbr_status membrane_plugin_v1(const mbr_hello *hello, mbr_reply *repl
     if (place == NULL)
         return mbr_fail(error, MBR_NO_DEVICE, "%s is not set", FAULT_HOOKS_VARIABLE);
     hooks = (struct fault_hooks *)(uintptr_t)strtoull(place, NULL, 16);
+    fault_below.start(hooks);
     hooks->run_streams = run_streams;
     hooks->purge = purge;
+    hooks->left = fault_below.left;
+    hooks->stream = fault_below.stream;
+    hooks->view = fault_below.view;
+    hooks->tier = fault_below.tier;
+    hooks->first_kind = fault_below.first_kind;
+    hooks->last_kind = fault_below.last_kind;
     allocator = pass_mbr_allocator_vtable;
     allocator.fact = fact;
     plugin.close = close_shell;

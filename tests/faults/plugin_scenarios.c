@@ -54,8 +54,7 @@ static void open_and_close(struct world *world, const char *name, uint32_t flags
         MBR_SIZED(mbr_plugin_open_request), .name = name, .flags = flags};
     mbr_plugin_handle plugin;
     STEP(world, mbr_manager_open_plugin(world->manager, &request, &plugin, &world->error));
-    mbr_mechanism_open_request opening = {
-        MBR_SIZED(mbr_mechanism_open_request), .plugin = plugin, .mechanism = "host"};
+    mbr_mechanism_open_request opening = {MBR_SIZED(mbr_mechanism_open_request), .plugin = plugin};
     mbr_mechanism_handle mechanism;
     STEP(world, mbr_manager_open_mechanism(world->manager, &opening, &mechanism, &world->error));
     mbr_mechanism_figures figures = {MBR_SIZED(mbr_mechanism_figures)};
@@ -67,7 +66,7 @@ static void open_and_close(struct world *world, const char *name, uint32_t flags
 static void by_path(struct world *world)
 {
     make_manager(world);
-    open_and_close(world, "tests/faults/libmembrane-seams.so", MBR_PLUGIN_TRUSTED);
+    open_and_close(world, fault_plugin_path, MBR_PLUGIN_TRUSTED);
     end_manager(world);
 }
 
@@ -83,7 +82,7 @@ static void traced(struct world *world)
     setenv("MEMBRANE_TRACE", "calls", 1);
     setenv("MEMBRANE_TRACE_FILE", "/dev/null", 1);
     make_manager(world);
-    open_and_close(world, "tests/faults/libmembrane-seams.so", MBR_PLUGIN_TRUSTED);
+    open_and_close(world, fault_plugin_path, MBR_PLUGIN_TRUSTED);
     end_manager(world);
     unsetenv("MEMBRANE_TRACE");
     unsetenv("MEMBRANE_TRACE_FILE");

@@ -45,8 +45,7 @@ static void attach(
     for (uint64_t offset = 0; offset < SHARED_BYTES; offset += PAGE)
         CHECK(world,
             source == NULL ||
-                *(const uint64_t *)(uintptr_t)(source->address + offset) ==
-                    *(const uint64_t *)(uintptr_t)(target->address + offset));
+                *word_at(source->address + offset) == *word_at(target->address + offset));
 }
 
 static void end_prefix(struct world *world, mbr_prefix_handle prefix)

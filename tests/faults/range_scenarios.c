@@ -189,8 +189,9 @@ static void zeroed(struct world *world)
         range_release(world, &range, 0);
         range_reserve(world, &range, 64 * KIB, PAGE);
     }
+    streams_run();
     for (uint64_t offset = 0; offset < 5 * PAGE; offset += sizeof(uint64_t))
-        CHECK(world, *(const uint64_t *)(uintptr_t)(range.address + offset) == 0);
+        CHECK(world, *word_at(range.address + offset) == 0);
     range_release(world, &range, 1);
     world_drain(world);
 }

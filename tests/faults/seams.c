@@ -113,6 +113,13 @@ void fault_clock_advance(uint64_t ns)
     now_ns += ns;
 }
 
+void fault_clock_catch_up(void)
+{
+    uint64_t real_ns = mbr_clock_now(&mbr_clock_monotonic);
+    if (real_ns > now_ns)
+        now_ns = real_ns;
+}
+
 const mbr_clock fault_clock = {clock_now, NULL};
 
 static int thread_start(

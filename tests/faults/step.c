@@ -49,7 +49,7 @@ static bool is_documented(int kind, mbr_status status)
     if (status == MBR_OVER_BUDGET) /* out of memory lowers the limit in force for a while */
         return kind < FAULT_SLOT_COUNT ? fault_rules[kind].status == MBR_OUT_OF_MEMORY ||
                 kind >= FAULT_SLOT(mbr_order_vtable, line_open) /* nothing was reaped */
-                                       : kind < FAULT_PLUGIN_HEAP || kind >= FAULT_SHARED_OPEN;
+                                       : kind <= FAULT_PLUGIN_HEAP || kind >= FAULT_SHARED_OPEN;
     if (kind < FAULT_SLOT_COUNT)
         return status == fault_rules[kind].status;
     if (kind == FAULT_HEAP || kind == FAULT_PLUGIN_HEAP)
@@ -94,6 +94,8 @@ static bool leaves_residue(const struct fault_plan *plan)
     case FAULT_SLOT(mbr_plugin_vtable, close):
     case FAULT_SLOT(mbr_plugin_vtable, quiesce):
         return plan->after || is_pair;
+    case FAULT_CUDA_STREAM_DESTROY: /* nothing tells whether it is gone */
+        return true;
     case FAULT_OS_MUNMAP: /* of the plugin's own close */
         return is_pair;
     default:
@@ -121,6 +123,11 @@ static uint64_t stamp_of(const struct block *block, uint64_t offset)
     return block->seed * UINT64_C(0x9E3779B97F4A7C15) ^ offset;
 }
 
+uint64_t *word_at(uint64_t address)
+{
+    return (uint64_t *)(uintptr_t)fault_hooks.view(address);
+}
+
 /* Every granule of what grows; of large blocks a sample, since touching is most of a run's time. */
 static uint64_t stride_of(const struct block *block)
 {
@@ -135,7 +142,7 @@ struct block *block_write(struct world *world, uint64_t address, uint64_t bytes)
     CHECK(world, block < world->blocks + WORLD_BLOCK_COUNT);
     *block = (struct block){.address = address, .bytes = bytes, .seed = ++world->seed};
     for (uint64_t offset = 0; offset + sizeof(uint64_t) <= bytes; offset += stride_of(block))
-        *(uint64_t *)(uintptr_t)(address + offset) = stamp_of(block, offset);
+        *word_at(address + offset) = stamp_of(block, offset);
     return block;
 }
 
@@ -152,7 +159,7 @@ static void check_contents(struct world *world)
          block++)
         for (uint64_t offset = 0; offset + sizeof(uint64_t) <= block->bytes;
              offset += stride_of(block))
-            if (*(const uint64_t *)(uintptr_t)(block->address + offset) != stamp_of(block, offset))
+            if (*word_at(block->address + offset) != stamp_of(block, offset))
                 world_fail(world, "O3: %s: block %u lost its contents at %llu", world->step.text,
                     (unsigned)(block - world->blocks), (unsigned long long)offset);
 }

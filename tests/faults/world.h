@@ -23,6 +23,7 @@ struct setup {
     bool is_bare;         /* nothing is made: the scenario does all */
     bool counts_setup;    /* the faults are also those of making it */
     bool is_plain;        /* a mechanism without virtual memory */
+    bool is_of_host;      /* of memory that the processor reaches: not for a device's */
     bool dies;            /* a lost device takes its memory along */
     bool threads;         /* a reaper of the EP's own */
     bool is_measured;     /* the authority's limit is bounded by free bytes */
@@ -74,6 +75,7 @@ struct world {
 };
 
 extern struct fault_hooks fault_hooks;
+extern const char *fault_plugin_path;
 
 /* Leaves the run. */
 void world_fail(struct world *world, const char *format, ...)
@@ -114,6 +116,9 @@ void world_check(struct world *world);
 
 void world_build(struct world *world, const struct setup *setup);
 void world_end(struct world *world); /* everything is given back in steps; O4 */
+
+/* Where the test reads and writes what is at an address of the mechanism's. */
+uint64_t *word_at(uint64_t address);
 
 /* ---- Memory; each a step or some --------------------------------------------------------------
  */

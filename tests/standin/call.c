@@ -31,6 +31,7 @@ pthread_cond_t sim_changed = PTHREAD_COND_INITIALIZER;
 /* Every function that was called; a latency or a count asked for before has a site of its own. */
 static struct sim_site *sites;
 static struct fault *faults;
+static standin_judge *judge;
 static struct loss loss;
 static uint64_t latency_of_all_ns;
 static FILE *journal;
@@ -105,6 +106,14 @@ static bool fault_take(const struct sim_site *site, struct fault *due)
     return false;
 }
 
+/* The same by who looks at each call. */
+static bool fault_judged(const struct sim_site *site, struct fault *due)
+{
+    enum standin_verdict verdict = judge ? judge(site->name, &due->code) : STANDIN_GOES_ON;
+    due->is_after = verdict == STANDIN_FAILS_AFTER;
+    return verdict != STANDIN_GOES_ON;
+}
+
 /* What a device that is gone as a whole answers, or SIM_OK. */
 static int first_loss(void)
 {
@@ -170,7 +179,7 @@ void sim_enter(struct sim_call *call, struct sim_site *site)
     sim.ledger.call_count++;
     lose_when_due();
     struct fault due;
-    if (fault_take(site, &due)) {
+    if (fault_take(site, &due) || fault_judged(site, &due)) {
         if (due.is_after)
             call->planned = SIM_RAW + due.code;
         else
@@ -205,6 +214,11 @@ void sim_plan_fault(const struct standin_fault *fault)
     *planned = (struct fault){function, count + fault->call_index, fault->is_sticky,
         fault->is_after, fault->code, faults};
     faults = planned;
+}
+
+void sim_ask(standin_judge *asked)
+{
+    judge = asked;
 }
 
 void sim_plan_forget(void)

@@ -66,6 +66,11 @@ EXPORT void standin_plan_fault(const struct standin_fault *fault)
     LOCKED(sim_plan_fault(fault));
 }
 
+EXPORT void standin_ask(standin_judge *judge)
+{
+    LOCKED(sim_ask(judge));
+}
+
 EXPORT void standin_forget_faults(void)
 {
     LOCKED(sim_plan_forget());

@@ -83,6 +83,13 @@ struct standin_fault {
     int code;             /* what it answers */
 };
 
+/* The same by somebody who looks at each call, on the thread that makes it: how it goes and, where
+ * it fails, what it answers. Under the stand-in's lock: it may call neither the driver nor what is
+ * here. NULL: nobody looks any more. */
+enum standin_verdict { STANDIN_GOES_ON, STANDIN_FAILS_BEFORE, STANDIN_FAILS_AFTER };
+typedef enum standin_verdict standin_judge(const char *function, int *code);
+void standin_ask(standin_judge *judge);
+
 /* Several may be planned. STANDIN_FAULTS="cuMemCreate:3:once:before:2;cuMemMap:1:sticky:after:304"
  */
 void standin_plan_fault(const struct standin_fault *fault);

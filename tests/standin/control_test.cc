@@ -134,6 +134,73 @@ TEST_F(Control, Export_IsRefusedUnlessAsked)
     EXPECT_EQ(ledger().handle_count, 0U);
 }
 
+// ---- What a test does itself ----
+
+TEST_F(Control, AJudge_LooksAtEachCallAndFailsItBeforeOrAfterItsEffect)
+{
+    static uint64_t looked;
+    static standin_verdict verdict;
+    looked = 0;
+    verdict = STANDIN_GOES_ON;
+    standin_ask([](const char *function, int *answer) {
+        looked++;
+        *answer = MBR_CUDA_UNKNOWN;
+        return std::strcmp(function, "cuMemCreate") == 0 ? verdict : STANDIN_GOES_ON;
+    });
+    Place place;
+    take(&place);
+    EXPECT_EQ(looked, 4u);
+    mbr_cuda_handle handle = 0;
+    verdict = STANDIN_FAILS_BEFORE;
+    EXPECT_EQ(create(&handle), code(MBR_CUDA_UNKNOWN));
+    EXPECT_EQ(ledger().handle_count, 1u);
+    verdict = STANDIN_FAILS_AFTER;
+    EXPECT_EQ(create(&handle), code(MBR_CUDA_UNKNOWN));
+    EXPECT_EQ(ledger().handle_count, 2u);
+    standin_ask(nullptr);
+    OK(cuMemRelease(handle));
+    give(place);
+    EXPECT_EQ(looked, 6u);
+}
+
+TEST_F(Control, AView_IsTheDevicesMemoryWithTheDevicesAccess)
+{
+    Place place;
+    take(&place);
+    auto *seen = static_cast<uint32_t *>(standin_view(0, place.at));
+    *seen = 7;
+    EXPECT_EQ(peek(place.at), 7u);
+    uint32_t host = 0;
+    EXPECT_EQ(standin_view(0, reinterpret_cast<uint64_t>(&host)), &host);
+    OK(grant(place.at, MBR_CUDA_ACCESS_READ));
+    EXPECT_EQ(*seen, 7u);
+    EXPECT_DEATH(*seen = 8, "");
+    give(place);
+}
+
+TEST_F(Control, WorkOfATest_RunsBehindWhatTheStreamHas)
+{
+    mbr_cuda_stream stream;
+    Place place;
+    take(&place);
+    OK(cuStreamCreate(&stream, MBR_CUDA_STREAM_NON_BLOCKING));
+    OK(cuMemsetD8Async(place.at, 9, Granule, stream));
+    struct Look {
+        const uint8_t *at;
+        int seen;
+    } look{static_cast<uint8_t *>(standin_view(0, place.at)), -1};
+    auto function = [](void *argument) {
+        auto *it = static_cast<Look *>(argument);
+        it->seen = *it->at;
+    };
+    ASSERT_TRUE(standin_submit(reinterpret_cast<uint64_t>(stream), function, &look));
+    EXPECT_EQ(look.seen, -1);
+    EXPECT_EQ(standin_step(2), 2u);
+    EXPECT_EQ(look.seen, 9);
+    OK(cuStreamDestroy_v2(stream));
+    give(place);
+}
+
 // ---- Faults ----
 
 TEST_F(Control, AFaultBefore_LeavesNoEffectAndStrikesOnce)

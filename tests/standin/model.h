@@ -423,6 +423,7 @@ int sim_module_function(
 void sim_options_read(struct standin_options *options);
 void sim_plan_read(void);
 void sim_plan_fault(const struct standin_fault *fault);
+void sim_ask(standin_judge *judge);
 void sim_plan_forget(void);
 void sim_plan_loss(uint32_t device, uint64_t call_index, int code, bool is_whole);
 void sim_set_latency(const char *function, uint64_t nanoseconds);

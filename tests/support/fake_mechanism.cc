@@ -2,6 +2,7 @@
  * the contract says on maps and numbers; it calls nothing of the host. */
 #include "tests/support/fake_mechanism.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace membrane
@@ -310,6 +311,8 @@ struct FakeSlots {
             return fail(fault, outcome, error);
         uint64_t align = request->align_bytes == 0 ? 256 : request->align_bytes;
         uint64_t owned = (request->bytes + 255) / 256 * 256;
+        if (fake->pads_with_memory)
+            owned += std::max<uint64_t>(align, 256) - 256;
         if (owned > request->max_owned_bytes)
             return refuse(error, MBR_OVER_BUDGET, "more than allowed");
         if (fake->owned_locked() + owned > fake->capacity_)

@@ -64,6 +64,7 @@ class FakeMechanism
     uint64_t owned_lie = kTruth;     /* what it says that a new extent owns */
     uint64_t address_lie = 0;        /* what the next reserve or allocate answers instead; once */
     int64_t released_skew = 0;       /* what destroy, release and unmap say beyond the truth */
+    bool pads_with_memory = false;   /* what aligning an allocation costs, it owns */
     std::vector<std::string> misuse; /* calls that the contract forbids a host to make */
 
     uint64_t calls(Slot slot) const { return calls_[static_cast<int>(slot)]; }

@@ -276,6 +276,33 @@ class Eager : public World
     }
 };
 
+// Where aligning costs memory the mechanism says so by its refusal, and the budget has the last
+// word.
+TEST(Eager, AlignedSpan_OfAMechanismThatPads_IsPaidForWithItsPadding)
+{
+    Eager world;
+    auto *mechanism = const_cast<mbr_mechanism *>(mbr_port_mechanism(world.port));
+    mechanism->allocation_align_bytes = 256;
+    for (bool pads : {false, true}) {
+        world.fake.pads_with_memory = pads;
+        mbr_span span;
+        ASSERT_EQ(MBR_OK,
+            mbr_backing_take_span(
+                world.backing, world.context, 0, 0, 1000, 4096, &span, nullptr, nullptr));
+        EXPECT_EQ(pads ? 1024u + 4096 - 256 : 1024u, span.owned_bytes);
+        EXPECT_EQ(0u, span.address % 4096);
+        EXPECT_EQ(span.owned_bytes, world.cached());
+        EXPECT_TRUE(world.agree());
+        mbr_backing_give_span(world.backing, &span);
+        EXPECT_EQ(0u, world.cached());
+    }
+    mbr_span span;
+    EXPECT_EQ(MBR_OVER_BUDGET,
+        mbr_backing_take_span(
+            world.backing, world.context, 0, 0, UINT64_C(64) << 20, 4096, &span, nullptr, nullptr));
+    EXPECT_TRUE(world.agree());
+}
+
 TEST(Loss, EagerSpan_IsRetainedWithoutACallUntilTheEndIsConfirmed)
 {
     Eager world;

@@ -1,17 +1,37 @@
-/* Responsible for failing the host plugin's system calls as planned, and for what they took. A
+/* Responsible for the host plugin under the engine: failing its system calls as planned, and what
+ * they took. A
  * failure after the effect of a call that nobody could undo any more is one before it: addresses
  * that nobody was told of, a file without a name. */
-#include "tests/faults/plugin_os.h"
+#include "tests/faults/below.h"
+#include "tests/faults/line.h"
+
+#include "plugins/host/core.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#define REGION_COUNT 256
+
+struct region {
+    uint64_t address, bytes; /* bytes 0: free */
+};
+
+/* Linux under one instance; keeps what was taken. */
+struct fault_os {
+    struct mbr_host_os real;
+    struct region regions[REGION_COUNT];   /* where the system chose the place */
+    int file;                              /* 0: none */
+    uint64_t total_bytes, available_bytes; /* asked of the system once */
+};
+
+static const struct fault_hooks *hooks;
+
 static void note(struct fault_os *os, uint64_t address, uint64_t bytes)
 {
-    for (uint32_t i = 0; i < FAULT_REGION_COUNT; i++) {
+    for (uint32_t i = 0; i < REGION_COUNT; i++) {
         if (os->regions[i].bytes == 0) {
-            os->regions[i] = (struct fault_region){address, bytes};
+            os->regions[i] = (struct region){address, bytes};
             return;
         }
     }
@@ -20,15 +40,15 @@ static void note(struct fault_os *os, uint64_t address, uint64_t bytes)
 
 static void strike(struct fault_os *os, uint64_t address)
 {
-    for (uint32_t i = 0; i < FAULT_REGION_COUNT; i++)
+    for (uint32_t i = 0; i < REGION_COUNT; i++)
         if (os->regions[i].address == address)
-            os->regions[i] = (struct fault_region){0};
+            os->regions[i] = (struct region){0};
 }
 
 /* A call in one statement: its own effect, and the answer that is planned. */
 #define MEET(kind, has_after, call)                                                                \
     struct fault_os *os = context;                                                                 \
-    enum fault_verdict verdict = os->hooks->meet(kind, has_after);                                 \
+    enum fault_verdict verdict = hooks->meet(kind, has_after);                                     \
     if (verdict == FAULT_BEFORE)                                                                   \
         return ENOMEM;                                                                             \
     int code = (call);                                                                             \
@@ -77,7 +97,7 @@ static int os_file_create(void *context, int *file, uint64_t *inode)
 static int os_file_close(void *context, int file)
 {
     struct fault_os *os = context;
-    enum fault_verdict verdict = os->hooks->meet(FAULT_OS_FILE_CLOSE, false);
+    enum fault_verdict verdict = hooks->meet(FAULT_OS_FILE_CLOSE, false);
     os->file = 0;
     int code = os->real.file_close(NULL, file); /* closed, whatever close answers */
     return verdict == FAULT_NONE ? code : EIO;
@@ -137,10 +157,9 @@ static int os_inspect(
     return code;
 }
 
-void fault_os_init(struct fault_os *os, const struct fault_hooks *hooks, struct mbr_host_os *table)
+static void init(struct fault_os *os, struct mbr_host_os *table)
 {
     mbr_host_os_linux(&os->real);
-    os->hooks = hooks;
     *table = (struct mbr_host_os){.context = os,
         .mmap = os_mmap,
         .munmap = os_munmap,
@@ -157,14 +176,79 @@ void fault_os_init(struct fault_os *os, const struct fault_hooks *hooks, struct 
         .page_bytes = os->real.page_bytes};
 }
 
-void fault_os_purge(struct fault_os *os)
+/* ---- What below.h wants -----------------------------------------------------------------------
+ */
+
+static void start(const struct fault_hooks *given)
 {
-    for (uint32_t i = 0; i < FAULT_REGION_COUNT; i++) {
+    hooks = given;
+}
+
+/* Gives back what was taken and not given back. */
+static void purge(void *own)
+{
+    struct fault_os *os = own;
+    for (uint32_t i = 0; i < REGION_COUNT; i++) {
         if (os->regions[i].bytes != 0)
             os->real.munmap(NULL, os->regions[i].address, os->regions[i].bytes);
-        os->regions[i] = (struct fault_region){0};
+        os->regions[i] = (struct region){0};
     }
     if (os->file != 0)
         os->real.file_close(NULL, os->file);
     os->file = 0;
+    free(os);
 }
+
+static mbr_status open_host(
+    const mbr_open_request *request, mbr_open_outcome *outcome, void **own, mbr_error *error)
+{
+    struct fault_os *os = calloc(1, sizeof *os);
+    struct mbr_host_os table;
+    if (os == NULL)
+        abort();
+    init(os, &table);
+    mbr_status status = mbr_host_open(&table, hooks->heap, request, outcome, error);
+    if (status == MBR_OK)
+        *own = os;
+    else
+        purge(os);
+    return status;
+}
+
+static void nothing(void) {}
+
+/* Linux keeps no books of one instance. */
+static uint64_t left(void)
+{
+    return 0;
+}
+
+static mbr_native stream(uint64_t number)
+{
+    return (mbr_native){MBR_NATIVE_STREAM_CPU, 0, number};
+}
+
+static uint64_t view(uint64_t address)
+{
+    return address;
+}
+
+const struct fault_below fault_below = {
+    .tier = MBR_TIER_HOST,
+    .first_kind = FAULT_OS_MMAP,
+    .last_kind = FAULT_OS_INSPECT,
+    .plugin = &mbr_host_plugin,
+    .allocator = &mbr_host_allocator,
+    .virtual_ = &mbr_host_virtual,
+    .shared = &mbr_host_shared,
+    .order = &fault_order,
+    .transfer = &fault_transfer,
+    .start = start,
+    .open = open_host,
+    .purge = purge,
+    .purge_rest = nothing,
+    .run = nothing,
+    .left = left,
+    .stream = stream,
+    .view = view,
+};
