@@ -57,7 +57,7 @@ static bool is_usable(mbr_slot_state state)
 void mbr_range_set_slot(mbr_range *range, uint64_t index, mbr_slot_state state)
 {
     mbr_slot *slot = &range->slots[index];
-    uint64_t bytes = mbr_slot_bytes(range, index);
+    uint64_t bytes = slot->extent != NULL ? slot->extent->bytes : mbr_slot_bytes(range, index);
     uint64_t *before = bytes_in_state(range, slot->state);
     uint64_t *after = bytes_in_state(range, state);
     if (before != NULL)

@@ -104,6 +104,7 @@ extern const mbr_bench_group mbr_bench_replay_populated;
 extern const mbr_bench_group mbr_bench_defer; /* D */
 extern const mbr_bench_group mbr_bench_find;  /* F1 */
 extern const mbr_bench_group mbr_bench_paged; /* G */
+extern const mbr_bench_group mbr_bench_ahead; /* K */
 extern const mbr_bench_group mbr_bench_load;  /* L1 */
 
 /* On a GPU. */

@@ -66,8 +66,9 @@ typedef struct mbr_kv_pieces {
     mbr_piece inline_pieces[MBR_KV_PIECE_INLINE_COUNT];
 } mbr_kv_pieces;
 
-/* Counts where `pieces` is NULL. */
-static uint32_t walk_pieces(const mbr_sequence *sequence, mbr_kv_reach reach, mbr_piece *pieces)
+/* Writes the first `room` of them; how many there are. */
+static uint32_t walk_pieces(
+    const mbr_sequence *sequence, mbr_kv_reach reach, mbr_piece *pieces, uint32_t room)
 {
     const mbr_kv *kv = sequence->kv;
     uint32_t count = 0;
@@ -79,7 +80,7 @@ static uint32_t walk_pieces(const mbr_sequence *sequence, mbr_kv_reach reach, mb
         mbr_commit_delta delta = mbr_commit_between(&kv->groups[i].extents, held, wanted);
         mbr_byte_range bytes;
         for (; mbr_commit_delta_next(&delta, &bytes); count++) {
-            if (pieces != NULL)
+            if (count < room)
                 pieces[count] = (mbr_piece){group->range, bytes.start, bytes.end - bytes.start};
         }
     }
@@ -90,14 +91,15 @@ static mbr_status make_pieces(
     const mbr_sequence *sequence, mbr_kv_reach reach, mbr_kv_pieces *pieces, mbr_error *error)
 {
     pieces->pieces = pieces->inline_pieces;
-    pieces->count = walk_pieces(sequence, reach, NULL);
-    if (pieces->count > MBR_KV_PIECE_INLINE_COUNT)
-        pieces->pieces =
-            mbr_heap_allocate(&sequence->kv->heap, pieces->count * sizeof(*pieces->pieces));
+    pieces->count = walk_pieces(sequence, reach, pieces->inline_pieces, MBR_KV_PIECE_INLINE_COUNT);
+    if (pieces->count <= MBR_KV_PIECE_INLINE_COUNT)
+        return MBR_OK;
+    pieces->pieces =
+        mbr_heap_allocate(&sequence->kv->heap, pieces->count * sizeof(*pieces->pieces));
     if (pieces->pieces == NULL)
         return mbr_fail(
             error, MBR_OUT_OF_HOST_MEMORY, "no host memory for %u pieces", pieces->count);
-    walk_pieces(sequence, reach, pieces->pieces);
+    walk_pieces(sequence, reach, pieces->pieces, pieces->count);
     return MBR_OK;
 }
 
