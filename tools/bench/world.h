@@ -29,7 +29,6 @@ typedef struct mbr_bench_world {
 typedef struct mbr_bench_world_options {
     uint64_t limit_bytes;
     uint64_t keep_bytes; /* of the cache */
-    uint64_t ahead_bytes;
     bool populate;       /* pages are there when memory is committed; else the plugin is opened with
                           * populate=0 */
     uint32_t queue_entries; /* bound of the EP's release queue; 0: the default */

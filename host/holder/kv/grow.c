@@ -104,24 +104,22 @@ static mbr_status make_pieces(
 }
 
 static mbr_status grow(mbr_sequence *sequence, mbr_kv_reach reach, mbr_refusal *refusal,
-    uint64_t *new_bytes, mbr_error *error)
+    mbr_range_grow_result *result, mbr_error *error)
 {
     mbr_kv *kv = sequence->kv;
     mbr_kv_pieces pieces;
-    *new_bytes = 0;
+    *result = (mbr_range_grow_result){MBR_SIZED(mbr_range_grow_result)};
     mbr_status status = make_pieces(sequence, reach, &pieces, error);
     if (status != MBR_OK || pieces.count == 0)
         return status;
     mbr_range_grow_request request = {MBR_SIZED(mbr_range_grow_request),
         .flags = reach.ahead ? MBR_GROW_AHEAD : 0, .holder = kv->holder, .stream = sequence->stream,
         .pieces = pieces.pieces, .piece_count = pieces.count, .refusal = refusal};
-    mbr_range_grow_result result = {MBR_SIZED(mbr_range_grow_result)};
     /* MBR_BUSY: in a split layout the end of a fragment may lie in the extent that the window took
      * with the beginning of the next one, and that other streams than its own are not done with. */
-    status = mbr_range_grow(kv->manager, &request, &result, error);
+    status = mbr_range_grow(kv->manager, &request, result, error);
     if (pieces.pieces != pieces.inline_pieces)
         mbr_heap_release(&kv->heap, pieces.pieces);
-    *new_bytes = result.new_bytes;
     return status;
 }
 
@@ -129,20 +127,22 @@ mbr_status mbr_sequence_commit(
     mbr_sequence *sequence, uint64_t from, uint64_t to, mbr_refusal *refusal, mbr_error *error)
 {
     mbr_kv *kv = sequence->kv;
-    uint64_t new_bytes;
-    mbr_status status = grow(sequence, (mbr_kv_reach){from, to, false}, refusal, &new_bytes, error);
-    if (status != MBR_OK || new_bytes == 0)
+    mbr_range_grow_result result;
+    mbr_status status = grow(sequence, (mbr_kv_reach){from, to, false}, refusal, &result, error);
+    if (status != MBR_OK || result.new_bytes == 0)
         return status;
     mbr_lock_take(&kv->lock);
-    sequence->committed_bytes += new_bytes;
+    sequence->committed_bytes += result.new_bytes;
+    kv->growth_count++;
+    kv->adopted_count += result.parked_bytes == result.new_bytes;
     mbr_lock_drop(&kv->lock);
     return MBR_OK;
 }
 
 mbr_status mbr_sequence_map_ahead(mbr_sequence *sequence, uint64_t from, uint64_t to)
 {
-    uint64_t new_bytes;
-    return grow(sequence, (mbr_kv_reach){from, to, true}, NULL, &new_bytes, NULL);
+    mbr_range_grow_result result;
+    return grow(sequence, (mbr_kv_reach){from, to, true}, NULL, &result, NULL);
 }
 
 /* ---- Behind the window

@@ -70,6 +70,7 @@ struct mbr_kv {
     uint64_t shared_bytes;      /* of records */
     uint64_t shared_data_bytes; /* rows in those of groups without a window */
     uint64_t copied_bytes;
+    uint64_t growth_count, adopted_count;
     bool has_ahead; /* the next two are in use */
     mbr_chore ahead;
     _Atomic bool ahead_sleeps;

@@ -308,6 +308,8 @@ mbr_status mbr_kv_read(mbr_kv *kv, mbr_kv_figures *figures, mbr_error *error)
     whole.prefix_count = kv->prefix_count;
     whole.shared_bytes = kv->shared_bytes;
     whole.copied_bytes = kv->copied_bytes;
+    whole.growth_count = kv->growth_count;
+    whole.adopted_count = kv->adopted_count;
     whole.live_bytes = kv->shared_data_bytes;
     DL_FOREACH(kv->sequences, sequence)
     {

@@ -66,6 +66,9 @@ typedef struct mbr_kv_figures {
     uint64_t largest_extent_bytes; /* that a sequence of max_tokens would have; eager: 0 */
     uint64_t max_sequence_bytes;   /* what max_tokens of one sequence would commit */
     uint64_t copied_bytes;         /* boundary copies at attach, and eager growth */
+    /* Growths past capacity since the cache was made; and of those the ones that made no driver
+     * call, because all they needed was mapped ahead, or parked there. */
+    uint64_t growth_count, adopted_count;
 } mbr_kv_figures;
 
 MBR_API mbr_status mbr_kv_read(mbr_kv *kv, mbr_kv_figures *figures, mbr_error *error);

@@ -20,7 +20,7 @@ static bool keep_prefix(replay_tenant *tenant, replay_run *run)
     /* Others read it on streams of their own: it is a prefix once its last write is done. */
     mbr_error error = {MBR_SIZED(mbr_error)};
     if (mbr_ep_synchronize(sim->world.manager, sim->world.streams[run->contents.stream],
-            replay_drain_deadline_ns(), &error) != MBR_OK)
+            replay_drain_deadline_ns(&sim->world), &error) != MBR_OK)
         return replay_fail(sim, "the writes of request %llu do not end: %s",
             (unsigned long long)run->index, error.text);
     mbr_kv_prefix *prefix;

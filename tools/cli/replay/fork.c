@@ -30,10 +30,10 @@ static replay_run make_run(const replay_tenant *tenant, const replay_run *source
 /* The source has written its prompt when its stream has come so far. */
 static bool settle_source(replay_tenant *tenant, const replay_run *source)
 {
-    const replay_world *world = &tenant->sim->world;
+    replay_world *world = &tenant->sim->world;
     mbr_error error = {MBR_SIZED(mbr_error)};
     return mbr_ep_synchronize(world->manager, world->streams[source->contents.stream],
-               replay_drain_deadline_ns(), &error) == MBR_OK ||
+               replay_drain_deadline_ns(world), &error) == MBR_OK ||
         replay_fail(tenant->sim, "the writes of request %llu do not end: %s",
             (unsigned long long)source->index, error.text);
 }

@@ -205,8 +205,8 @@ static mbr_status transfer(const replay_mark_job *job, mbr_stream_handle stream,
         ++*mark_count;
     }
     /* Also after a failure: what is under way still uses `marks`. */
-    mbr_status waited = mbr_ep_synchronize(
-        manager, stream, replay_drain_deadline_ns(), status == MBR_OK ? &touch->error : NULL);
+    mbr_status waited = mbr_ep_synchronize(manager, stream, replay_drain_deadline_ns(touch->world),
+        status == MBR_OK ? &touch->error : NULL);
     *is_over = waited == MBR_OK;
     return status == MBR_OK ? waited : status;
 }

@@ -75,7 +75,7 @@ static const struct argp_option option_table[] = {
     {"keep", KEY_KEEP, "BYTES", 0,
         "What the cache keeps for reuse at most (default: all that the limit leaves room for)", 0},
     {"ahead", KEY_AHEAD, "BYTES", 0,
-        "What stands mapped ahead of the sequences' growth at most (default: nothing)", 0},
+        "Map ahead of need, at most so much, at the rate that sequences grow in simulated time", 0},
     {"extent", KEY_EXTENT, "BYTES", 0, "Fixed extents (default: growing in window-major)", 0},
     {"prefix", KEY_PREFIX, "declared|auto|none", 0,
         "Share the prefixes that the trace declares (default), those that the library finds by the "

@@ -6,7 +6,7 @@
 
 void replay_settle_releases(replay_sim *sim)
 {
-    mbr_ep_drain(sim->world.manager, sim->world.ep, replay_drain_deadline_ns(), NULL);
+    mbr_ep_drain(sim->world.manager, sim->world.ep, replay_drain_deadline_ns(&sim->world), NULL);
 }
 
 static bool evict_prefix(replay_tenant *tenant)

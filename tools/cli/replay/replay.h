@@ -69,8 +69,8 @@ typedef struct mbr_replay_options {
     mbr_replay_tenant_options tenants[MBR_REPLAY_TENANT_LIMIT_COUNT];
     uint32_t tenant_count; /* 0: the one trace */
     bool arms[MBR_REPLAY_WAY_COUNT];
-    uint64_t ahead_bytes;  /* that stand mapped ahead of need at most */
     uint64_t keep_bytes;   /* that the cache keeps for reuse at most */
+    uint64_t ahead_bytes;  /* that stand mapped ahead of need at most; 0: nothing */
     uint64_t extent_bytes; /* 0: by offset */
     uint64_t max_tokens;   /* 0: the longest request of the trace */
     uint64_t max_requests; /* 0: all */
@@ -138,6 +138,8 @@ typedef struct mbr_replay_report {
     uint32_t tenant_count;
     mbr_replay_series mapped, owned; /* of all, with what is cached */
     double simulated_seconds, wall_seconds, call_seconds;
+    uint64_t growth_count,
+        adopted_count; /* past capacity; of those, without a call of the plugin */
     uint64_t ledger_calls, quiet_appends; /* inside what is committed: no call below */
     uint64_t plugin_calls;                /* slots of the mechanism */
     mbr_quantiles growth_ns;

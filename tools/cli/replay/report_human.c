@@ -85,6 +85,10 @@ static void print_growth(mbr_replay_report *report)
         (double)summary.p999 / 1e3, summary.is_sampled ? " (of a sample)" : "");
     printf("                   %llu tokens fitted into what was committed\n",
         (unsigned long long)report->quiet_appends);
+    printf(
+        "                   %llu of %llu growths, first prompts included, called no plugin: what "
+        "they needed stood there\n",
+        (unsigned long long)report->adopted_count, (unsigned long long)report->growth_count);
     if (report->call_seconds > 0)
         printf("calls (measured)   %llu that change the ledger, %.0f a second, with %llu calls of "
                "the plugin\n",

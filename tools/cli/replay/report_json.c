@@ -138,8 +138,11 @@ bool mbr_replay_print_json(
     bad |=
         json_object_set_new(root, "ops_per_s", replay_json_count((uint64_t)ops_per_second(report)));
     bad |= json_object_set_new(root, "calls",
-        json_pack("{s:o, s:o, s:o, s:f}", "ledger", replay_json_count(report->ledger_calls),
-            "inside_committed", replay_json_count(report->quiet_appends), "plugin",
+        json_pack("{s:o, s:o, s:o, s:o, s:o, s:f}", "ledger",
+            replay_json_count(report->ledger_calls), "growths",
+            replay_json_count(report->growth_count), "growths_adopted",
+            replay_json_count(report->adopted_count), "inside_committed",
+            replay_json_count(report->quiet_appends), "plugin",
             replay_json_count(report->plugin_calls), "ledger_seconds", report->call_seconds));
     bad |= json_object_set_new(root, "prefix",
         json_pack("{s:o, s:o, s:o, s:o, s:o, s:{s:o, s:o, s:o}}", "attached_requests",

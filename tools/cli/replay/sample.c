@@ -87,8 +87,8 @@ void replay_checkpoint(replay_sim *sim)
     mbr_replay_report *report = sim->report;
     mbr_error error = {MBR_SIZED(mbr_error)};
     uint64_t blocks, pss;
-    if (mbr_ep_drain(sim->world.manager, sim->world.ep, replay_drain_deadline_ns(), &error) !=
-        MBR_OK)
+    if (mbr_ep_drain(sim->world.manager, sim->world.ep, replay_drain_deadline_ns(&sim->world),
+            &error) != MBR_OK)
         return;
     mbr_authority_figures books = {MBR_SIZED(mbr_authority_figures)};
     mbr_mechanism_figures mechanism = {MBR_SIZED(mbr_mechanism_figures)};

@@ -224,6 +224,8 @@ static void advance(replay_sim *sim)
     /* Whole steps, so that all who decode stay in step. */
     uint64_t steps = (next - sim->now_ns + sim->step_ns - 1) / sim->step_ns;
     sim->now_ns += mbr_max(1, steps) * sim->step_ns;
+    if (sim->options->ahead_bytes != 0)
+        sim->world.simulated_ns = sim->now_ns;
 }
 
 static uint64_t done_count(const replay_sim *sim)
@@ -396,6 +398,8 @@ static void write_tenant(const replay_sim *sim, const replay_tenant *tenant)
     tenant->report->token_bytes = cache.token_bytes;
     tenant->report->largest_extent_bytes = cache.largest_extent_bytes;
     tenant->report->peak_bytes = holder.peak_charged_bytes;
+    sim->report->growth_count += cache.growth_count;
+    sim->report->adopted_count += cache.adopted_count;
 }
 
 static void write_figures(replay_sim *sim, uint64_t wall_started_ns)

@@ -100,9 +100,11 @@ mbr_status replay_weights_close(replay_weights *weights, mbr_error *error)
     mbr_status status = MBR_OK;
     if (weights->sleeper != NULL) {
         if (weights->is_asleep)
-            status = mbr_sleeper_drop(weights->sleeper, TAG, replay_drain_deadline_ns(), error);
+            status = mbr_sleeper_drop(
+                weights->sleeper, TAG, replay_drain_deadline_ns(weights->world), error);
         if (status == MBR_OK)
-            status = mbr_sleeper_destroy(weights->sleeper, replay_drain_deadline_ns(), error);
+            status = mbr_sleeper_destroy(
+                weights->sleeper, replay_drain_deadline_ns(weights->world), error);
         if (status == MBR_OK)
             weights->sleeper = NULL;
     }
@@ -126,7 +128,8 @@ mbr_status replay_weights_forget(replay_weights *weights, mbr_error *error)
 mbr_status replay_weights_sleep(replay_weights *weights, mbr_error *error)
 {
     mbr_sleep_request request = {MBR_SIZED(mbr_sleep_request), .level = MBR_SLEEP_KEEP, .tag = TAG,
-        .stream = weights->world->streams[0], .deadline_ns = replay_drain_deadline_ns()};
+        .stream = weights->world->streams[0],
+        .deadline_ns = replay_drain_deadline_ns(weights->world)};
     mbr_sleep_result result = {MBR_SIZED(mbr_sleep_result)};
     mbr_status status = mark(weights, false, error);
     if (status == MBR_OK)
@@ -138,7 +141,8 @@ mbr_status replay_weights_sleep(replay_weights *weights, mbr_error *error)
 mbr_status replay_weights_wake(replay_weights *weights, mbr_error *error)
 {
     mbr_wake_request request = {MBR_SIZED(mbr_wake_request), .tag = TAG,
-        .stream = weights->world->streams[0], .deadline_ns = replay_drain_deadline_ns()};
+        .stream = weights->world->streams[0],
+        .deadline_ns = replay_drain_deadline_ns(weights->world)};
     mbr_wake_result result = {MBR_SIZED(mbr_wake_result)};
     mbr_status status = mbr_sleeper_wake(weights->sleeper, &request, &result, error);
     if (status != MBR_OK)

@@ -1,17 +1,13 @@
 /* Opens and closes what a replay stands on. Serves no request. */
 #include "tools/cli/replay/world.h"
 
+#include "host/bind/seams.h"
 #include "tools/cli/args.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define DRAIN_NS UINT64_C(60000000000)
-
-uint64_t replay_drain_deadline_ns(void)
-{
-    return mbr_clock_now(&mbr_clock_monotonic) + DRAIN_NS;
-}
 
 /* A ledger that is not there must not go unseen, and neither must other warnings. */
 static void log_line(void *context, uint32_t level, const char *text, uint64_t text_bytes)
@@ -21,11 +17,25 @@ static void log_line(void *context, uint32_t level, const char *text, uint64_t t
         fprintf(stderr, MBR_REPLAY_NAME ": %.*s\n", (int)text_bytes, text);
 }
 
+/* The manager's time, where paces are those of the simulation. */
+static uint64_t simulated_now_ns(void *context)
+{
+    replay_world *world = context;
+    return mbr_clock_now(&mbr_clock_monotonic) + atomic_load(&world->simulated_ns);
+}
+
+uint64_t replay_drain_deadline_ns(replay_world *world)
+{
+    return simulated_now_ns(world) + DRAIN_NS;
+}
+
 static mbr_status open_plugin(
     replay_world *world, const mbr_replay_options *options, mbr_error *error)
 {
     mbr_manager_options manager = {MBR_SIZED(mbr_manager_options), .log = log_line};
-    mbr_status status = mbr_manager_create(&manager, &world->manager, error);
+    const mbr_clock clock = {simulated_now_ns, world};
+    const mbr_manager_seams seams = {.clock = options->ahead_bytes != 0 ? &clock : NULL};
+    mbr_status status = mbr_manager_create_with_seams(&manager, &seams, &world->manager, error);
     if (status != MBR_OK)
         return status;
     mbr_plugin_open_request open = {MBR_SIZED(mbr_plugin_open_request),
@@ -192,7 +202,8 @@ static mbr_status destroy_caches(replay_world *world, mbr_error *error)
 void replay_world_settle(replay_world *world, mbr_replay_report *report)
 {
     mbr_error error = {MBR_SIZED(mbr_error)};
-    mbr_status status = mbr_ep_drain(world->manager, world->ep, replay_drain_deadline_ns(), &error);
+    mbr_status status =
+        mbr_ep_drain(world->manager, world->ep, replay_drain_deadline_ns(world), &error);
     if (status == MBR_OK)
         status = mbr_manager_audit(world->manager, &error);
     if (status == MBR_OK)
@@ -232,7 +243,7 @@ mbr_status replay_world_close(replay_world *world, mbr_error *error)
         CLOSE(mbr_ep_destroy_stream(world->manager, world->ep, world->natives[i], error));
     }
     if (world->ep.value != 0)
-        CLOSE(mbr_ep_destroy(world->manager, world->ep, replay_drain_deadline_ns(), error));
+        CLOSE(mbr_ep_destroy(world->manager, world->ep, replay_drain_deadline_ns(world), error));
     if (world->cpu != NULL)
         CLOSE(mbr_cpu_destroy(world->cpu, error));
     for (uint32_t i = 0; i < MBR_REPLAY_TENANT_LIMIT_COUNT; i++) {

@@ -5,6 +5,8 @@
 
 #include "tools/cli/replay/replay.h"
 
+#include <stdatomic.h>
+
 /* What one tenant has of the world. Its share bounds its sequences and its prefixes together, so
  * one holder pays for both. */
 typedef struct replay_seat {
@@ -14,6 +16,7 @@ typedef struct replay_seat {
 } replay_seat;
 
 typedef struct replay_world {
+    _Atomic uint64_t simulated_ns; /* so much further is the manager's clock than the real one */
     mbr_manager *manager;
     mbr_plugin_handle plugin;
     mbr_mechanism_handle mechanism;
@@ -28,8 +31,9 @@ typedef struct replay_world {
     uint32_t stream_count;                   /* attached */
 } replay_world;
 
-/* Until when releases and writes that are under way are waited for, in real time. */
-uint64_t replay_drain_deadline_ns(void);
+/* Until when releases and writes that are under way are waited for: in real time, since nothing is
+ * simulated meanwhile. */
+uint64_t replay_drain_deadline_ns(replay_world *world);
 
 /* False where the plugin's option `populate` is 0, as the host plugin has it: what is owned has no
  * pages before it is touched, and the system knows of fewer bytes. */
