@@ -1,28 +1,32 @@
 #!/bin/sh
-# `membrane` on the CUDA plugin, as a user runs it: typed answers without a driver, and with the stand-in one
-# a plugin that loads, is described, and replays a trace whose contents are checked through the EP.
+# `membrane` on a GPU's plugin, as a user runs it: typed answers without a driver, and with the stand-in one a
+# plugin that loads, is described, and replays a trace whose contents are checked through the EP.
+#
+#   tools_test.sh NAME FOLDER ANSWER    the plugin, where its driver is, and what it says where there is none
 set -eu
+name=$1
+answer=$3
 folder=$TEST_TMPDIR/plugins # a folder of one's own, as the trust rule wants it
 mkdir -m 0755 "$folder"
-install -m 0755 plugins/cuda/libmembrane-cuda.so "$folder"
+install -m 0755 "plugins/$name/libmembrane-$name.so" "$folder"
 export MEMBRANE_PLUGIN_PATH="$folder"
 
 fail() { echo "$1" >&2; exit 1; }
 replay() {
-    tools/membrane replay tools/cli/trace/sample.jsonl --plugin cuda --budget 128MiB --max-requests 60 \
+    tools/membrane replay tools/cli/trace/sample.jsonl --plugin "$name" --budget 256MiB --max-requests 60 \
         --model layers=8,heads=2,dim=64,bytes=2,planes=2
 }
 
 tools/membrane plugins --probe | grep -q 'probe: loads' || fail "does not load without a driver"
-tools/membrane inspect cuda | grep -q 'no mechanism .*no CUDA driver is installed' || fail "inspect, no driver"
+tools/membrane inspect "$name" | grep -q "no mechanism .*$answer" || fail "inspect, no driver"
 if replay >replay.txt 2>&1; then fail "replay without a driver"; fi
-grep -q 'no CUDA driver is installed: libcuda.so.1' replay.txt || fail "replay says: $(cat replay.txt)"
+grep -q "$answer" replay.txt || fail "replay says: $(cat replay.txt)"
 
-LD_LIBRARY_PATH=$PWD/tests/standin
+LD_LIBRARY_PATH=$PWD/$2
 STANDIN_CLEAN=1
 STANDIN_GRANULE_MIN_BYTES=65536
 export LD_LIBRARY_PATH STANDIN_CLEAN STANDIN_GRANULE_MIN_BYTES
-tools/membrane inspect cuda >inspect.txt
+tools/membrane inspect "$name" >inspect.txt
 grep -q 'mechanism device0: .*its own memory' inspect.txt || fail "inspect: $(cat inspect.txt)"
 grep -q 'capabilities *allocator, virtual, shared, order, transfer' inspect.txt || fail "inspect: $(cat inspect.txt)"
 replay >replay.txt
