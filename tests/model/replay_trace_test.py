@@ -2,43 +2,22 @@
 """The journals of many schedules of the governor's own code hold against the rules in words; those of twins,
 which lack a step, and journals with one line changed are refused, each for its reason."""
 import os
-import re
-import subprocess
 import sys
-import tempfile
 import unittest
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, HERE)
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+import journals  # noqa: E402
 import replay_trace  # noqa: E402
-
-SCHEDULES = 200
-REHEARSALS = 2  # of each scenario, before the seeds
-# Schedules that a seed makes, in a product without a fault.
-SOUND = '-*Caught:*EverySchedule*'
-
-
-def journal_of(program, *arguments):
-    """What the program writes, whatever comes of it."""
-    with tempfile.NamedTemporaryFile('r', encoding='ascii') as journal:
-        environment = dict(os.environ, MEMBRANE_JOURNAL=journal.name, MEMBRANE_SCHEDULES=str(SCHEDULES))
-        for unwanted in ('MEMBRANE_SCHEDULE', 'TESTBRIDGE_TEST_ONLY', 'XML_OUTPUT_FILE'):
-            environment.pop(unwanted, None)
-        done = subprocess.run([f'tests/sched/{program}', *arguments], env=environment, text=True, check=False,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)
-        if done.returncode != 0:
-            raise AssertionError(f'{program}: status {done.returncode}\n{done.stdout[-4000:]}')
-        return journal.read().splitlines()
 
 
 class Sound(unittest.TestCase):
     def check(self, program, edges):
-        lines = journal_of(program, '--gtest_filter=' + SOUND)
+        lines = journals.journal_of(program, '--gtest_filter=' + journals.SOUND)
         seen = replay_trace.replay(lines)
         scenarios = {line.split()[2] for line in lines if ' schedule ' in line}
         self.assertGreater(len(scenarios), 2)
-        self.assertEqual(seen.schedule_count, (SCHEDULES + REHEARSALS) * len(scenarios))
+        self.assertEqual(seen.schedule_count, (journals.SCHEDULES + journals.REHEARSALS) * len(scenarios))
         self.assertEqual(seen.edges & edges, edges)
         print(f'{program}: {seen.schedule_count} schedules, {seen.arbitration_count} arbitrations, '
               f'{seen.move_count} moves')
@@ -50,58 +29,36 @@ class Sound(unittest.TestCase):
     def test_pressure_every_line_is_as_the_rules_say(self):
         self.check('pressure_test', {('waiting', 'granted'), ('granted', 'claimed'), ('waiting', 'cancelled')})
 
-
     def test_reach_every_line_is_as_the_rules_say(self):
         self.check('reach_test', {('waiting', 'granted'), ('granted', 'claimed'), ('waiting', 'refused')})
 
 
-class Refused(unittest.TestCase):
-    def refuse(self, lines, reason):
-        with self.assertRaisesRegex(replay_trace.Difference, reason):
-            replay_trace.replay(lines)
-
-
-class Twins(Refused):
-    def check(self, twin, scenario, reason):
-        self.refuse(journal_of(twin + '_twin_test', scenario), reason)
+class Twins(journals.Refused):
+    replay = replay_trace.replay
 
     def test_late_ticket_granted(self):
-        self.check('late_ticket_granted', 'Sched_TimeOutAtGrant.DeadlineAndBytes*',
+        self.check_twin('late_ticket_granted', 'Sched_TimeOutAtGrant.DeadlineAndBytes*',
                    r'the verdict on ticket 1 is (grant|wait) in the journal, time out by the rules')
 
     def test_ticket_wakes_unbooked(self):
-        self.check('ticket_wakes_unbooked', 'Sched_CancelAgainstGrant.ClaimsToo*',
+        self.check_twin('ticket_wakes_unbooked', 'Sched_CancelAgainstGrant.ClaimsToo*',
                    'ticket 1 is told before its bytes are booked')
 
     def test_release_wakes_nobody(self):
-        self.check('release_wakes_nobody', 'Sched_SubmitAgainstRelease.AnyOrder*',
+        self.check_twin('release_wakes_nobody', 'Sched_SubmitAgainstRelease.AnyOrder*',
                    r'ticket 1 of \d+ bytes is left waiting with \d+ free .*: grant')
 
     def test_limit_settles_nobody(self):
-        self.check('limit_settles_nobody', 'Sched_LimitAgainstTicket.LoweredAndRaised*',
+        self.check_twin('limit_settles_nobody', 'Sched_LimitAgainstTicket.LoweredAndRaised*',
                    r'ticket 1 of \d+ bytes is left waiting with \d+ free .*: (grant|refuse)')
 
     def test_limit_passes_claims(self):
-        self.check('limit_passes_claims', 'Sched_Lowering.AgainstClaims*',
+        self.check_twin('limit_passes_claims', 'Sched_Lowering.AgainstClaims*',
                    r'free before this is -?\d+ in the journal, -?\d+ by the rules')
 
 
-class Edits(Refused):
-    """A sound journal with one line changed."""
-    program = None
-
-    @classmethod
-    def setUpClass(cls):
-        cls.lines = journal_of(cls.program, '--gtest_filter=' + SOUND)
-
-    def edit(self, pattern, replacement, reason):
-        """The first line of the pattern becomes what is given: several lines, or none."""
-        at = next(number for number, line in enumerate(self.lines) if re.search(pattern, line))
-        changed = [re.sub(pattern, text, self.lines[at]) for text in replacement]
-        self.refuse(self.lines[:at] + changed + self.lines[at + 1:], reason)
-
-
-class Edited(Edits):
+class Edited(journals.Edits):
+    replay = replay_trace.replay
     program = 'ticket_test'
 
     def test_verdict_flipped(self):
@@ -136,7 +93,8 @@ class Edited(Edits):
         self.refuse(self.lines[:-1], 'the journal ends inside of a schedule')
 
 
-class EditedReach(Edits):
+class EditedReach(journals.Edits):
+    replay = replay_trace.replay
     program = 'reach_test'
 
     def test_withheld_unseen(self):

@@ -24,6 +24,7 @@ class CaptureScenario : public EpScenario
                 sched_context_check_no_lock();
                 SCHED_REQUIRE(!static_cast<Graph *>(gone)->is_gone, "let go twice");
                 static_cast<Graph *>(gone)->is_gone = true;
+                sched_journal_line("gone 1 %" PRIu64, gone->serial);
             };
     }
 
@@ -35,6 +36,7 @@ class CaptureScenario : public EpScenario
         SCHED_REQUIRE(mbr_context_begin_capture(ep_.context, IdOf(stream), kForever,
                           &graphs_[stream], nullptr) == MBR_OK);
         open_count_++;
+        sched_journal_line("captures 1 %" PRIu64, graphs_[stream].serial);
     }
     void End(int stream)
     {
@@ -148,7 +150,7 @@ class LossAgainstCapture : public CaptureScenario
 
     std::vector<std::function<void()>> Bodies() override
     {
-        return {[this] { Capture(); }, [this] { mbr_context_lose(ep_.context); }};
+        return {[this] { Capture(); }, [this] { EpScenario::Lose(&ep_); }};
     }
 
     void Judge() override
@@ -211,7 +213,7 @@ class LossAgainstRetirement : public CaptureScenario
     }
     void LoseAndForget()
     {
-        mbr_context_lose(ep_.context);
+        EpScenario::Lose(&ep_);
         mbr_context_forget_graphs(ep_.context);
     }
 };

@@ -29,7 +29,7 @@ class ContextScenario : public EpScenario
     void RequireTerminated()
     {
         ep_.device.RunFreely();
-        SCHED_REQUIRE(mbr_context_drain(ep_.context, kForever, nullptr) == MBR_OK);
+        SCHED_REQUIRE(EpScenario::Drain(&ep_, kForever) == MBR_OK);
         SCHED_REQUIRE(State() == MBR_CONTEXT_TERMINATED, "state %u", State());
     }
 };
@@ -192,7 +192,7 @@ class LossInEachStep : public ContextScenario
         Require(Defer(&ep_, kFirst, MBR_EPOCH_BYTES), "defer");
         Require(Defer(&ep_, kFirst), "defer");
         std::vector<uint64_t> marks = Marked();
-        mbr_status status = mbr_context_drain(ep_.context, kForever, nullptr);
+        mbr_status status = EpScenario::Drain(&ep_, kForever);
         Require(status, "drain");
         if (status == MBR_OK)
             RequireSettled(marks);
@@ -200,8 +200,7 @@ class LossInEachStep : public ContextScenario
 
     void Synchronize()
     {
-        Require(mbr_context_synchronize(ep_.context, ep_.device.streams[0].id, kForever, nullptr),
-            "synchronize");
+        Require(EpScenario::Synchronize(&ep_, ep_.device.streams[0].id, kForever), "synchronize");
     }
 
     // The other stream: nothing waits for it.
@@ -237,13 +236,13 @@ class LoseAgainstSettle : public ContextScenario
     void Settled(Entry *) override
     {
         if (settle_loses_)
-            mbr_context_lose(ep_.context);
+            EpScenario::Lose(&ep_);
     }
 
   private:
     void Lose()
     {
-        mbr_context_lose(ep_.context);
+        EpScenario::Lose(&ep_);
         SCHED_REQUIRE(IsLost());
         RequireSettled(Marked());
     }
@@ -328,7 +327,7 @@ class AttachAgainstEnd : public ContextScenario
     void End()
     {
         if (is_loss_)
-            mbr_context_lose(ep_.context);
+            EpScenario::Lose(&ep_);
         else
             Retire();
     }
@@ -360,7 +359,7 @@ class Synchronize : public ContextScenario
     {
         Stream *stream = &ep_.device.streams[0];
         uint64_t work = ++stream->submitted;
-        mbr_status status = mbr_context_synchronize(ep_.context, stream->id, deadline_ns, nullptr);
+        mbr_status status = EpScenario::Synchronize(&ep_, stream->id, deadline_ns);
         SCHED_REQUIRE(
             status == MBR_OK || (status == MBR_TIMED_OUT && sched_now_ns() >= deadline_ns));
         SCHED_REQUIRE(status != MBR_OK || ep_.device.Done(*stream) >= work, "not all is done");
@@ -399,7 +398,7 @@ class TwoEps : public ContextScenario
     void Judge() override
     {
         for (Ep *ep : {&ep_, &other_, &ep_})
-            SCHED_REQUIRE(mbr_context_drain(ep->context, kForever, nullptr) == MBR_OK);
+            SCHED_REQUIRE(EpScenario::Drain(ep, kForever) == MBR_OK);
         EpScenario::Judge();
     }
 

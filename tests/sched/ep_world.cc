@@ -25,6 +25,11 @@ mbr_status Say(mbr_outcome *outcome, uint64_t value = 0)
 } // namespace
 
 // ---- The device
+void Device::Journal(const char *word, uint64_t first, uint64_t second) const
+{
+    sched_journal_line("%s %" PRIu64 " %" PRIu64 " %" PRIu64, word, number, first, second);
+}
+
 const mbr_order_vtable *Device::Order()
 {
     static const mbr_order_vtable table = {sizeof(mbr_order_vtable), MBR_KIND_ORDER, 0, Open,
@@ -52,6 +57,7 @@ Device::Line *Device::Find(uint64_t id)
 // to be lost is called no more. `line` is NULL where there is none yet.
 mbr_status Device::Enter(Line *line, bool is_serial)
 {
+    Journal("calls", line == nullptr ? 0 : line->id);
     sched_context_check_no_lock();
     SCHED_REQUIRE(context == nullptr || sched_context_look(context).state != MBR_CONTEXT_LOST,
         "a slot is called after the loss");
@@ -63,6 +69,8 @@ mbr_status Device::Enter(Line *line, bool is_serial)
     SCHED_CALLBACK_POINT();
     if (calls_to_loss != UINT64_MAX && calls_to_loss-- == 0)
         Lose();
+    if (is_lost)
+        Journal("lost", 0);
     return is_lost ? MBR_DEVICE_LOST : MBR_OK;
 }
 
@@ -104,6 +112,7 @@ mbr_status Device::Open(
     *line = Line();
     line->id = request->line_id;
     line->stream = &self->streams[request->stream.value % kStreams];
+    self->Journal("opens", line->id, static_cast<uint64_t>(line->stream - self->streams));
     return Say(outcome);
 }
 
@@ -123,6 +132,7 @@ mbr_status Device::Signal(
     }
     SCHED_REQUIRE(line->value + 1 < kValues, "too many signals: somebody signals without need");
     line->covers[++line->value] = line->stream->submitted;
+    self->Journal("signals", line->id, line->value);
     return Say(outcome, line->value);
 }
 
@@ -140,6 +150,7 @@ mbr_status Device::AskReached(
     if (!self->is_stalled)
         value = self->draw_->From(value, line->value);
     line->stream->done = std::max(line->stream->done, line->covers[value]);
+    self->Journal("answers", line->id, self->Reached(*line));
     return Say(outcome, self->Reached(*line));
 }
 
@@ -162,6 +173,7 @@ mbr_status Device::Wait(
     }
     if (self->Reached(*line) < request->value)
         line->stream->done = line->covers[request->value];
+    self->Journal("answers", line->id, self->Reached(*line));
     return Say(outcome);
 }
 
@@ -183,6 +195,8 @@ mbr_status Device::StreamWait(mbr_instance *instance, const mbr_stream_wait_requ
     SCHED_REQUIRE(!stream->is_gone, "a wait on a stream that is gone");
     uint64_t *behind = &stream->behind[line->stream - self->streams];
     *behind = std::max(*behind, line->covers[request->value]);
+    sched_journal_line("waits %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, self->number, line->id,
+        request->value, request->stream.value);
     return Say(outcome);
 }
 
@@ -196,6 +210,7 @@ mbr_status Device::Close(
     if (status != MBR_OK)
         return status;
     SCHED_REQUIRE(line->callers == 0, "a line is closed under a call");
+    self->Journal("closes", line->id);
     line->id = 0;
     return Say(outcome);
 }
@@ -227,7 +242,11 @@ mbr_status EpScenario::Queue(Entry *entry, uint32_t streams)
     entry->is_in = false;
     entry->queued_count++;
     ep->accepted_count++;
+    auto number = static_cast<uint64_t>(entry - entries_);
+    sched_journal_line("defers %" PRIu64 " %" PRIu64 " %u %" PRIu64 " %" PRIu64, ep->device.number,
+        number, streams, entry->deferred.graphs.first, entry->deferred.graphs.last);
     mbr_status status = mbr_context_defer(ep->context, ids, count, &entry->deferred, nullptr);
+    ep->device.Journal("deferred", number, status == MBR_OK);
     if (status != MBR_OK) {
         entry->queued_count--;
         ep->accepted_count--;
@@ -261,6 +280,7 @@ Entry *EpScenario::Take(Ep *ep, mbr_shelf *shelf, int stream, bool behind_others
         ep->context, shelf, device.streams[stream].id, behind_others, any, nullptr));
     if (entry == nullptr)
         return nullptr;
+    device.Journal("takes", static_cast<uint64_t>(entry - entries_), static_cast<uint64_t>(stream));
     SCHED_REQUIRE(entry->settled_count + 1 == entry->queued_count, "taken and settled");
     for (int i = 0; i < kStreams; i++)
         SCHED_REQUIRE(i == stream || entry->work[i] <= device.Done(device.streams[i]) ||
@@ -279,6 +299,7 @@ void EpScenario::Settle(mbr_deferred *deferred, mbr_settled how)
     auto *entry = reinterpret_cast<Entry *>(deferred);
     EpScenario *self = entry->scenario;
     const Device &device = entry->ep->device;
+    device.Journal("settles", static_cast<uint64_t>(entry - self->entries_), how);
     sched_context_check_no_lock();
     SCHED_CALLBACK_POINT();
     SCHED_REQUIRE(++entry->settled_count <= entry->queued_count, "settled twice");
@@ -290,12 +311,41 @@ void EpScenario::Settle(mbr_deferred *deferred, mbr_settled how)
     deferred->next = kNext;
     deferred->epoch_streams = kStreamsOfNobody;
     self->settled_count_++;
+    const auto number = static_cast<uint64_t>(entry - self->entries_);
     self->Settled(entry);
+    device.Journal("settled", number);
     if (!self->is_awaited_)
         return;
     sched_mutex_lock(&self->mutex_);
     sched_condition_broadcast(&self->settled_);
     sched_mutex_unlock(&self->mutex_);
+}
+
+// ---- Calls that the journal has
+mbr_status EpScenario::Drain(Ep *ep, uint64_t deadline_ns)
+{
+    ep->device.Journal("drains", 0);
+    mbr_status status = mbr_context_drain(ep->context, deadline_ns, nullptr);
+    ep->device.Journal("drained", status == MBR_OK);
+    return status;
+}
+
+mbr_status EpScenario::Synchronize(Ep *ep, uint64_t stream_id, uint64_t deadline_ns)
+{
+    uint64_t stream = 0;
+    while (stream < kStreams && ep->device.streams[stream].id != stream_id)
+        stream++;
+    ep->device.Journal("synchronizes", stream);
+    mbr_status status = mbr_context_synchronize(ep->context, stream_id, deadline_ns, nullptr);
+    ep->device.Journal("synchronized", stream, status == MBR_OK);
+    return status;
+}
+
+void EpScenario::Lose(Ep *ep)
+{
+    ep->device.Journal("loses", 0);
+    mbr_context_lose(ep->context);
+    ep->device.Journal("lose", 0);
 }
 
 void EpScenario::AwaitSettled(uint64_t count)
@@ -333,6 +383,8 @@ void EpScenario::Create(Ep *ep, const mbr_context_options &wanted)
     options.clock = &sched_clock;
     SCHED_REQUIRE(mbr_context_create(&options, &ep->context, nullptr) == MBR_OK);
     ep->device.context = ep->context;
+    ep->device.number = eps_.size() + 1;
+    sched_journal_line("ep %" PRIu64, ep->device.number);
     ep->queue_entries = wanted.queue_entries != 0 ? wanted.queue_entries : UINT64_MAX;
     eps_.push_back(ep);
     for (uint64_t i = 0; i < kStreams; i++)
@@ -365,11 +417,11 @@ void EpScenario::Look(uint8_t)
 void EpScenario::Finish(Ep *ep)
 {
     ep->device.RunFreely();
-    mbr_status status = mbr_context_drain(ep->context, kForever, nullptr);
+    mbr_status status = Drain(ep, kForever);
     bool is_lost = sched_context_look(ep->context).state == MBR_CONTEXT_LOST;
     SCHED_REQUIRE(status == MBR_OK || is_lost, "status %d", status);
     if (is_lost)
-        mbr_context_lose(ep->context); // waits for whoever settles
+        Lose(ep); // waits for whoever settles
     mbr_ep_figures figures = {};
     figures.struct_size = sizeof(figures);
     mbr_context_read(ep->context, &figures);

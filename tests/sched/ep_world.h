@@ -10,6 +10,7 @@ extern "C" {
 #include "host/ep/audit.h"
 #include "host/ep/context.h"
 #include "tests/sched/ep_door.h"
+#include "tests/sched/journal.h"
 #include "tests/sched/shim.h"
 }
 
@@ -66,6 +67,10 @@ class Device
     explicit Device(Draw *draw) : draw_(draw) {}
 
     static const mbr_order_vtable *Order();
+
+    // In the journal. One line of it, of the EP.
+    uint64_t number = 0;
+    void Journal(const char *word, uint64_t first, uint64_t second = 0) const;
 
     // From now on what is submitted is done at once, and nothing is refused any more.
     void RunFreely() { runs_freely_ = true; }
@@ -166,6 +171,11 @@ class EpScenario : public Scenario
     // How often each entry that is in was queued, and that it was settled as often.
     std::vector<uint64_t> Marked() const;
     void RequireSettled(const std::vector<uint64_t> &marks) const;
+    // As mbr_context_…, and in the journal.
+    mbr_status Drain(Ep *ep, uint64_t deadline_ns);
+    mbr_status Synchronize(Ep *ep, uint64_t stream_id, uint64_t deadline_ns);
+    void Lose(Ep *ep);
+
     // Until so many are settled; only where is_awaited_.
     void AwaitSettled(uint64_t count);
     // Everything is settled and given back.

@@ -32,7 +32,7 @@ class QueueScenario : public EpScenario
     void Drain(uint64_t deadline_ns)
     {
         std::vector<uint64_t> marks = Marked();
-        mbr_status status = mbr_context_drain(ep_.context, deadline_ns, nullptr);
+        mbr_status status = EpScenario::Drain(&ep_, deadline_ns);
         SCHED_REQUIRE(
             status == MBR_OK || (status == MBR_TIMED_OUT && sched_now_ns() >= deadline_ns));
         if (status == MBR_OK)

@@ -63,7 +63,7 @@ class TakeAgainstSettle : public ShelfScenario
     }
 
   private:
-    void Drain() { SCHED_REQUIRE(mbr_context_drain(ep_.context, kForever, nullptr) == MBR_OK); }
+    void Drain() { SCHED_REQUIRE(EpScenario::Drain(&ep_, kForever) == MBR_OK); }
 };
 
 TEST(Sched_Reactivate, AgainstSettle_TakenOrSettledNeverBoth)
@@ -128,7 +128,7 @@ class TakeAgainstLoss : public ShelfScenario
     void Lose()
     {
         if (says_so_)
-            mbr_context_lose(ep_.context);
+            EpScenario::Lose(&ep_);
     }
 
     bool says_so_;

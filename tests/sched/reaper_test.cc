@@ -114,9 +114,9 @@ class LossAgainstReaper : public ReaperScenario
     void Touch()
     {
         if (says_so_)
-            mbr_context_lose(ep_.context);
+            EpScenario::Lose(&ep_);
         else
-            mbr_context_synchronize(ep_.context, ep_.device.streams[0].id, kForever, nullptr);
+            EpScenario::Synchronize(&ep_, ep_.device.streams[0].id, kForever);
         touched_.Open();
     }
 
