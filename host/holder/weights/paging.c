@@ -3,6 +3,10 @@
 #include "host/holder/common/quiet.h"
 #include "host/holder/weights/internal.h"
 
+/* More than slabs align to: an item has a span of its own, whose bytes are everybody's once it is
+ * out. Blocks of a slab would stay the slab's until the last of them is free. */
+#define ITEM_ALIGN_BYTES (UINT64_C(4) << 20)
+
 /* ---- States */
 
 static void set_state_locked(mbr_weights *weights, uint32_t index, mbr_item_state state)
@@ -121,7 +125,7 @@ static mbr_status allocate(mbr_weights *weights, uint32_t index, mbr_stream_hand
 {
     mbr_alloc_request request = {MBR_SIZED(mbr_alloc_request), .binding = weights->binding,
         .holder = weights->holder, .stream = stream, .bytes = weights->views[index].bytes,
-        .tag = index, .refusal = refusal};
+        .align_bytes = ITEM_ALIGN_BYTES, .tag = index, .refusal = refusal};
     for (;;) {
         mbr_status status = mbr_alloc(weights->manager, &request, result, error);
         if (MBR_STATUS_CLASS(status) != MBR_CLASS_EXHAUSTED)

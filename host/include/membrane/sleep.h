@@ -39,7 +39,8 @@ typedef struct mbr_sleeper_request {
     mbr_binding_handle arena; /* memory that the host reaches, with the EP of the ranges; 0:
                                * contents are never kept, level 1 is MBR_UNSUPPORTED */
     mbr_holder_handle holder; /* pays for the arena; role staging */
-    uint64_t chunk_bytes;     /* of the arena; 0: 64 MiB */
+    uint64_t chunk_bytes;     /* of the arena; 0: 64 MiB. From 16 MiB on what is given of it is free
+                               * for others at once, else with the other chunks of its slab */
     uint64_t keep_bytes;      /* of free chunks, kept between cycles; UINT64_MAX: all */
 } mbr_sleeper_request;
 

@@ -27,7 +27,7 @@ typedef struct mbr_weights mbr_weights;
 /* Frozen. One item as its owner describes it. */
 typedef struct mbr_weight {
     uint64_t source_address; /* host memory that stays as long as the weights, and is not written */
-    uint64_t bytes;          /* above 0 */
+    uint64_t bytes;          /* above 0; on the device it takes whole granules */
 } mbr_weight;
 
 #define MBR_WEIGHTS_NONE UINT32_MAX

@@ -90,30 +90,31 @@ TEST(Sleep, RangeWithHoles_WakesWithTheSameHoles)
 // vllm#21336
 TEST(Sleep, HundredCycles_ReturnToBaseWithoutOverlapOfLiveRanges)
 {
+    constexpr uint64_t kSmall = 512 * 1024;
     SleepWorld world;
-    auto a = world.make(kWeights, 2 * kMiB, 1), b = world.make(kCaches, kMiB, 2);
+    auto a = world.make(kWeights, kSmall, 1), b = world.make(kCaches, kSmall, 2);
     uint64_t base = world.books().charged_bytes;
     uint64_t charged = world.paid(world.holder).charged_bytes;
     for (int cycle = 0; cycle < 100; cycle++) {
         ASSERT_EQ(MBR_OK, world.sleep(kWeights)) << world.error.text;
         ASSERT_EQ(MBR_OK, world.sleep(kCaches, MBR_SLEEP_DROP)) << world.error.text;
         ASSERT_EQ(0u, world.paid(world.holder).charged_bytes);
-        auto between = world.reserve(2 * kMiB, 64 * 1024); // whoever comes meanwhile
-        ASSERT_EQ(MBR_OK, world.grow(between.range, 0, 2 * kMiB));
+        auto between = world.reserve(kSmall, 64 * 1024); // whoever comes meanwhile
+        ASSERT_EQ(MBR_OK, world.grow(between.range, 0, kSmall));
         for (const auto &live : {a, b})
             ASSERT_TRUE(between.address + between.bytes <= live.address ||
                 live.address + live.bytes <= between.address);
-        world.put(between.address, std::vector<uint8_t>(2 * kMiB, 0xEE));
+        world.put(between.address, std::vector<uint8_t>(kSmall, 0xEE));
         ASSERT_EQ(MBR_OK, world.release(between.range));
         ASSERT_EQ(MBR_OK, world.wake(kCaches)) << world.error.text;
         ASSERT_EQ(MBR_OK, world.wake(kWeights)) << world.error.text;
-        ASSERT_TRUE(world.holds(a.address, 2 * kMiB, 1)) << cycle;
+        ASSERT_TRUE(world.holds(a.address, kSmall, 1)) << cycle;
         ASSERT_EQ(charged, world.paid(world.holder).charged_bytes);
         ASSERT_TRUE(world.clean());
     }
     EXPECT_EQ(MBR_OK, mbr_manager_trim(world.manager, world.mechanism, 0, nullptr, &world.error));
     EXPECT_EQ(base, world.books().charged_bytes);
-    EXPECT_EQ(2 * kMiB, world.read().arena_bytes) << "one tag's contents, whatever the cycles";
+    EXPECT_EQ(kChunk, world.read().arena_bytes) << "one tag's contents, whatever the cycles";
     world.end(a.range);
     world.end(b.range);
 }
