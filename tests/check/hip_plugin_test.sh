@@ -1,5 +1,5 @@
 #!/bin/sh
-# The HIP plugin is conformant at level 4 on device memory and on pinned memory of the stand-in runtime, as it
+# The HIP plugin is conformant at level 4 on device, pinned and unified memory of the stand-in runtime, as it
 # is and with what it does in one version or another: granules of a page, a largest handle, descriptors that
 # handles take, memory that is freed with its addresses, no read-only access, no aliasing, no virtual memory
 # at all. So it is on CUDA's driver, by the library that hands its calls on. Without a runtime it says so.
@@ -20,6 +20,7 @@ export STANDIN_CONTENT STANDIN_DEVICES
     STANDIN_DEVICES=0 told 'MBR_NO_DEVICE: hipInit: hipErrorInvalidDevice (101)'
     check --device 3 --level 4 # device1
     check --device 1 --level 4 # pinned0
+    check --device 2 --level 4 # unified0
     STANDIN_HIP_VERSION=70100000 STANDIN_HIP_GRANULE_TOLD_BYTES=4096 STANDIN_HIP_HANDLE_MAX_BYTES=268435456 \
         STANDIN_HIP_DESCRIPTORS=1 STANDIN_HIP_FREES_LATE=1 STANDIN_HIP_OWN_LAST=1 STANDIN_HIP_NO_READ_ONLY=1 \
         check --device 3 --level 4
