@@ -299,6 +299,35 @@ TEST(ArenaWhole, Budget_FullOfQueuedReleases_IsReapedBeforeARefusal)
     EXPECT_TRUE(whole.Agree());
 }
 
+// A caller that tries again and again, for which addresses are reserved once: wherever in an
+// attempt the device is done, the memory is had as it was left, and nothing is unmapped for it.
+TEST(ArenaWhole, Budget_FullOfOneReleaseThatCompletesInsideAnAttempt_IsHadAsItStands)
+{
+    auto work_slots = [](const Whole &whole) {
+        return whole.fake.all_calls() - whole.fake.calls(Slot::kReserve);
+    };
+    for (uint64_t bytes : {90 * kMiB, 40 * kMiB}) {
+        for (uint64_t question = 0; question < 4; question++) {
+            Whole whole(bytes + 6 * kMiB, 256 * kMiB);
+            whole.line.automatic = false;
+            mbr_allocation_handle first, second;
+            ASSERT_EQ(MBR_OK, whole.Alloc(bytes, &first));
+            ASSERT_EQ(MBR_OK, whole.Free(first, false));
+            uint64_t slots = work_slots(whole);
+            whole.line.asked_count = 0;
+            whole.line.reached_when_asked = question;
+            mbr_status status;
+            do
+                status = whole.AllocOn(0, bytes, &second);
+            while (status == MBR_OVER_BUDGET);
+            EXPECT_EQ(MBR_OK, status);
+            EXPECT_EQ(slots, work_slots(whole)) << bytes << " bytes, question " << question;
+            EXPECT_EQ(MBR_OK, whole.Free(second, true));
+            EXPECT_TRUE(whole.Agree());
+        }
+    }
+}
+
 TEST(ArenaWhole, Loss_OfTheDevice_KeepsTheChargeUntilTheEndIsConfirmed)
 {
     Whole whole;

@@ -69,6 +69,8 @@ struct HandClock {
 /* Lines whose values are reached when the test says so. */
 struct ManualLine {
     std::atomic<uint64_t> signalled{0}, reached{0};
+    // How often it was asked, and the question at which all is reached.
+    std::atomic<uint64_t> asked_count{0}, reached_when_asked{UINT64_MAX};
     std::atomic<bool> automatic{true}, lost{false};
     bool works_while_waited = false; /* a wait reaches its value, as a device that works does */
     mbr_order_vtable table;
@@ -115,6 +117,8 @@ struct ManualLine {
         table.reached = [](mbr_instance *instance, const mbr_line_request *, mbr_outcome *outcome,
                             mbr_error *) -> mbr_status {
             auto *line = reinterpret_cast<ManualLine *>(instance);
+            if (line->asked_count++ == line->reached_when_asked)
+                line->reach_all();
             if (line->lost)
                 return MBR_DEVICE_LOST;
             outcome->state = MBR_STATE_DONE;
