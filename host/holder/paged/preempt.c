@@ -57,7 +57,8 @@ static mbr_status restore_locked(mbr_paged *store, mbr_paged_record *record, mbr
     if (status == MBR_OK)
         DL_DELETE(store->yielding, record);
     end_move_locked(store, record, status == MBR_OK ? MBR_PAGED_RESIDENT : MBR_PAGED_PREEMPTED);
-    mbr_area_trim_locked(store, &store->saved, 0);
+    if (status == MBR_OK)
+        mbr_area_trim_locked(store, &store->saved, 0);
     return status;
 }
 
@@ -85,7 +86,8 @@ mbr_status mbr_paged_preempt(
     mbr_paged_record *record = mbr_paged_find_locked(store, sequence, false, &status, error);
     if (record != NULL)
         status = preempt_locked(store, record, refusal, error);
-    mbr_area_trim_locked(store, &store->own, store->keep_count);
+    if (status == MBR_OK)
+        mbr_area_trim_locked(store, &store->own, store->keep_count);
     mbr_lock_drop(&store->lock);
     return status;
 }

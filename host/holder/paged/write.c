@@ -89,9 +89,11 @@ static mbr_status prepare_locked(mbr_paged *store, mbr_paged_record *record, uin
         return status;
     status = mbr_paged_move_locked(store, record, (uint32_t)(first_token / shape->page_tokens),
         (uint32_t)mbr_paged_slots_of(shape, first_token + tokens), MBR_PAGED_WRITE, refusal, error);
+    if (status != MBR_OK)
+        return status;
     mbr_paged_quieten_locked(store, record);
     mbr_area_trim_locked(store, &store->own, store->keep_count);
-    return status;
+    return MBR_OK;
 }
 
 mbr_status mbr_paged_prepare(mbr_paged *store, mbr_paged_sequence sequence, uint64_t first_token,

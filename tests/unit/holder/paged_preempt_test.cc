@@ -139,6 +139,12 @@ TEST(PagedPreempt, CouldGive_WithLittleRoomForSavedPages_CountsOnlyWhatFits)
     EXPECT_EQ(kExtent, world.give(UINT64_MAX));
     EXPECT_EQ(MBR_PAGED_OFFERED, static_cast<int>(world.read(two).state));
     world.check();
+    world.end(one);
+    ASSERT_EQ(MBR_OK, world.restore(two));
+    ASSERT_EQ(MBR_OK, world.append(two, 1));
+    ASSERT_EQ(MBR_OK, world.offer(two));
+    world.give(kExtent); /* what was kept empty */
+    EXPECT_EQ(0u, mbr_paged_could_give(world.store, UINT64_MAX)) << "17 pages, and room for 16";
 }
 
 TEST(PagedPreempt, Give_SavedUnderTheSameAuthority_WouldGainNothingAndMovesNothing)

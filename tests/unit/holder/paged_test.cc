@@ -400,6 +400,17 @@ TEST(Paged, Window_WithPinnedSinks_KeepsBothAndNoMorePagesThanTheyNeed)
     world.check();
 }
 
+TEST(Paged, Window_AsLongAsASequenceMayBe_DropsNothing)
+{
+    PagedShape shape;
+    shape.window_tokens = shape.max_tokens;
+    PagedWorld world(shape);
+    Plain *plain = world.started(shape.max_tokens);
+    ASSERT_EQ(MBR_OK, world.append(plain, 0));
+    world.check();
+    EXPECT_EQ(34u, world.read(plain).page_count);
+}
+
 TEST(Paged, Window_OfOneFork_DropsNothingOfTheOther)
 {
     PagedShape shape;
