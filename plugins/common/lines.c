@@ -130,6 +130,22 @@ static mbr_status take_event(mbr_instance *instance, uint64_t *event, mbr_error 
     return status;
 }
 
+/* A stream of another context or device takes none of our events: told when the line is opened, and
+ * not when a free waits behind it already. */
+static mbr_status try_stream(mbr_instance *instance, uint64_t stream, mbr_error *error)
+{
+    uint64_t event = 0;
+    mbr_status status = take_event(instance, &event, error);
+    if (status != MBR_OK)
+        return status;
+    status = port_of(instance)->event_record(instance, event, stream, error);
+    if (status == MBR_OK)
+        put_event(mbr_objects_of(instance), event); /* recorded anew before it is asked for */
+    else
+        drop_event(instance, event);
+    return status;
+}
+
 void mbr_lines_finish(mbr_instance *instance)
 {
     struct mbr_objects *objects = mbr_objects_of(instance);
@@ -200,6 +216,8 @@ static mbr_status line_open(mbr_instance *instance, const mbr_line_open_request 
         status = mbr_fail(error, MBR_INVALID_ARGUMENT, "the id is 0");
     if (status == MBR_OK)
         status = port_of(instance)->check_stream(instance, request->stream.value, error);
+    if (status == MBR_OK)
+        status = try_stream(instance, request->stream.value, error);
     if (status != MBR_OK && status != MBR_BUSY) /* a capture ends */
         return status;
     struct mbr_line *line = mbr_object_create(

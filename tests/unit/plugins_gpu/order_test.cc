@@ -201,6 +201,22 @@ TEST_F(Order, ThreadsOwnDefaultStream_WaitsAndHasNoLine)
     end();
 }
 
+// Else its first signal would fail, when a free waits behind it already.
+TEST_F(Order, StreamOfAnotherDevice_HasNoLine)
+{
+    begin(true);
+    mbr_gpu_stream foreign;
+    Inside inside(1);
+    ASSERT_EQ(driver().stream_create(&foreign, MBR_GPU_STREAM_NON_BLOCKING), MBR_GPU_SUCCESS);
+    EXPECT_EQ(device.line_open(2, native(foreign)).status, MBR_INVALID_ARGUMENT);
+    EXPECT_EQ(device.signal(2).status, MBR_UNKNOWN_OBJECT);
+    EXPECT_EQ(device.signal(1).outcome.value, 1u);
+    standin().step(UINT32_MAX);
+    EXPECT_EQ(device.reached(1).outcome.value, 1u);
+    ASSERT_EQ(driver().stream_destroy(foreign), MBR_GPU_SUCCESS);
+    end();
+}
+
 // Value 0 is the legacy default stream, which waits for blocking streams of its context.
 TEST_F(Order, LegacyDefaultStream_IsAStreamLikeOthers)
 {
