@@ -27,6 +27,7 @@ static const mbr_bench_group *const host_groups[] = {
     &mbr_bench_inside,
     &mbr_bench_ahead,
     &mbr_bench_size,
+    &mbr_bench_many,
     &mbr_bench_press,
     &mbr_bench_replay,
     &mbr_bench_replay_populated,
