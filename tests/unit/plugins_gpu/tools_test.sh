@@ -14,7 +14,7 @@ export MEMBRANE_PLUGIN_PATH="$folder"
 fail() { echo "$1" >&2; exit 1; }
 replay() {
     tools/membrane replay tools/cli/trace/sample.jsonl --plugin "$name" --budget 256MiB --max-requests 60 \
-        --model layers=8,heads=2,dim=64,bytes=2,planes=2
+        --model layers=8,heads=2,dim=64,bytes=2,planes=2 "$@"
 }
 
 tools/membrane plugins --probe | grep -q 'probe: loads' || fail "does not load without a driver"
@@ -29,7 +29,7 @@ export LD_LIBRARY_PATH STANDIN_CLEAN STANDIN_GRANULE_MIN_BYTES
 tools/membrane inspect "$name" >inspect.txt
 grep -q 'mechanism device0: .*its own memory' inspect.txt || fail "inspect: $(cat inspect.txt)"
 grep -q 'capabilities *allocator, virtual, shared, order, transfer' inspect.txt || fail "inspect: $(cat inspect.txt)"
-replay >replay.txt
+replay --verify --fork-every 10 >replay.txt
 grep -q 'marks written, .* read back, all as written' replay.txt || fail "replay: $(cat replay.txt)"
 grep -q 'at the end 0 bytes charged, 0 mapped, 0 owned, 0 reservations; audit clean' replay.txt ||
     fail "replay: $(cat replay.txt)"
