@@ -35,6 +35,7 @@ static const mbr_bench_group *const host_groups[] = {
     &mbr_bench_find,
     &mbr_bench_paged,
     &mbr_bench_load,
+    &mbr_bench_residency,
     NULL,
 };
 static const mbr_bench_group *const device_groups[] = {

@@ -102,11 +102,12 @@ extern const mbr_bench_group mbr_bench_many;       /* H8c, d */
 extern const mbr_bench_group mbr_bench_press;      /* H9 */
 extern const mbr_bench_group mbr_bench_replay;     /* H10a */
 extern const mbr_bench_group mbr_bench_replay_populated;
-extern const mbr_bench_group mbr_bench_defer; /* D */
-extern const mbr_bench_group mbr_bench_find;  /* F1 */
-extern const mbr_bench_group mbr_bench_paged; /* G */
-extern const mbr_bench_group mbr_bench_ahead; /* K */
-extern const mbr_bench_group mbr_bench_load;  /* L1 */
+extern const mbr_bench_group mbr_bench_defer;     /* D */
+extern const mbr_bench_group mbr_bench_find;      /* F1 */
+extern const mbr_bench_group mbr_bench_paged;     /* G */
+extern const mbr_bench_group mbr_bench_ahead;     /* K */
+extern const mbr_bench_group mbr_bench_load;      /* L1 */
+extern const mbr_bench_group mbr_bench_residency; /* R */
 
 /* On a GPU. */
 extern const mbr_bench_group mbr_bench_device_cold;     /* P1, P4 */
