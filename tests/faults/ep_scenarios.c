@@ -23,10 +23,15 @@ static void life(struct world *world)
 
 static bool is_in_doubt(void)
 {
-    const struct fault_plan *plan = fault_plan_met(0);
-    return plan != NULL &&
-        (plan->kind == FAULT_CUDA_STREAM_DESTROY ||
-            (plan->after && plan->kind == FAULT_SLOT(mbr_transfer_vtable, stream_destroy)));
+    for (uint32_t i = 0; i < FAULT_PLAN_COUNT; i++) {
+        const struct fault_plan *plan = fault_plan_met(i);
+        if (plan == NULL)
+            continue;
+        if (plan->kind == FAULT_CUDA_STREAM_DESTROY ||
+            (plan->after && plan->kind == FAULT_SLOT(mbr_transfer_vtable, stream_destroy)))
+            return true;
+    }
+    return false;
 }
 
 /* One that may have ended is not named again, and may keep the mechanism. */

@@ -40,7 +40,7 @@ static mbr_sequence *append(
     mbr_sequence_figures figures = {MBR_SIZED(mbr_sequence_figures)};
     STEP(world, mbr_sequence_read(sequence, &figures, &world->error));
     step_begin(world, "mbr_sequence_append");
-    world->step.may_give = true;
+    world->step.may_give = world->step.may_owe = true;
     while (step_again(world, mbr_sequence_append(sequence, tokens, NULL, &world->error)) &&
         !world->step.was_residual)
         ;

@@ -20,8 +20,8 @@ static mbr_prefix_handle seal(struct world *world, const struct range *source, u
     return result.prefix;
 }
 
-/* A residual forbids the target: another one takes its place. */
-static void attach(
+/* A residual forbids the target: another one takes its place. False: the prefix cannot be had. */
+static bool attach(
     struct world *world, mbr_prefix_handle prefix, const struct range *source, struct range *target)
 {
     range_reserve(world, target, 64 * KIB, PAGE);
@@ -38,7 +38,7 @@ static void attach(
         if (!world->step.was_residual)
             break;
         if (world->step.status == MBR_BUSY) /* the prefix itself is never named again */
-            return;
+            return false;
         range_release(world, target, 0);
         range_reserve(world, target, 64 * KIB, PAGE);
     }
@@ -46,6 +46,7 @@ static void attach(
         CHECK(world,
             source == NULL ||
                 *word_at(source->address + offset) == *word_at(target->address + offset));
+    return true;
 }
 
 static void end_prefix(struct world *world, mbr_prefix_handle prefix)
@@ -97,8 +98,8 @@ static void chain(struct world *world)
     struct range source = {0}, first = {0}, second = {0};
     make_source(world, &source);
     mbr_prefix_handle prefix = seal(world, &source, SHARED_BYTES);
-    attach(world, prefix, &source, &first);
-    mbr_prefix_handle longer = seal(world, &first, SHARED_BYTES);
+    bool is_chained = attach(world, prefix, &source, &first);
+    mbr_prefix_handle longer = seal(world, is_chained ? &first : &source, SHARED_BYTES);
     range_release(world, &source, 0);
     range_release(world, &first, 0);
     end_prefix(world, prefix);

@@ -108,6 +108,7 @@ static bool leaves_lines_or_streams(void)
         if (plan == NULL)
             continue;
         if (plan->kind == FAULT_CUDA_STREAM_DESTROY ||
+            plan->kind == FAULT_SLOT(mbr_transfer_vtable, stream_destroy) ||
             (plan->kind >= FAULT_SLOT(mbr_order_vtable, line_open) &&
                 plan->kind <= FAULT_SLOT(mbr_order_vtable, line_close)))
             return true;
@@ -148,7 +149,8 @@ static void expect_clean(struct world *world)
         return;
     CHECK(world, fault_plugin_heap_count() == 0);
     CHECK(world, fault_hooks.mapped_bytes + fault_hooks.owned_bytes == 0);
-    CHECK(world, fault_hooks.left() == 0);
+    bool was_undone = fault_plan_met(1) == NULL; /* a second failure may leave addresses */
+    CHECK(world, fault_hooks.left() == 0 || !was_undone);
 }
 
 void world_end(struct world *world)

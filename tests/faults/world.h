@@ -45,6 +45,7 @@ struct step {
     uint32_t try_count;
     uint64_t holder_bytes, queued_count, quarantined_count; /* before it */
     bool may_give;     /* it gives back before it takes, also where it is refused then */
+    bool may_owe;      /* what a second failure keeps it from giving back, it gives next time */
     mbr_status status; /* of the last try */
     bool was_residual; /* something is left, and its place is not used any more */
 };

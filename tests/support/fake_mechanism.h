@@ -88,6 +88,8 @@ class FakeMechanism
 
   private:
     friend struct FakeSlots;
+    friend struct RealSlots; /* real_below.h */
+    friend class RealBelow;
     struct Extent {
         uint64_t bytes;
         uint64_t owned;

@@ -3,6 +3,7 @@
 #ifndef MEMBRANE_TESTS_UNIT_BACKING_LIFE_H
 #define MEMBRANE_TESTS_UNIT_BACKING_LIFE_H
 
+#include "tests/unit/backing/contents.h"
 #include "tests/unit/backing/payers.h"
 #include "tests/unit/backing/world.h"
 
@@ -15,14 +16,17 @@ namespace membrane
 class Life
 {
   public:
-    Life(uint64_t seed, bool dirty)
-        : dirty_(dirty), random_(seed), world_(kLimit, seed % 3 == 0 ? 16 * kGranule : UINT64_MAX)
+    /* `real`: a mechanism to stand on, which outlives it. */
+    Life(uint64_t seed, bool dirty, RealBelow *real = nullptr)
+        : dirty_(dirty), random_(seed), real_(real),
+          world_(kLimit, seed % 3 == 0 ? 16 * kGranule : UINT64_MAX, 0, nullptr, real),
+          contents_(world_, real != nullptr)
     {
         mbr_holder_options options = {"tight", MBR_ROLE_KV, kAllowance, false, {}};
         EXPECT_EQ(MBR_OK, mbr_holder_create(world_.authority, &options, &tight_, nullptr));
         world_.line.automatic = false;
         world_.line.works_while_waited = true;
-        world_.line.on_fill = [this](const ManualLine::Fill &fill) { do_fill(fill); };
+        world_.line.on_fill = [this](const ManualLine::Fill &fill) { contents_.fill(fill); };
     }
 
     uint64_t operations() const { return operations_; }
@@ -74,6 +78,7 @@ class Life
             compare();
         if (operations_ % 50 == 0) {
             EXPECT_TRUE(world_.agree());
+            EXPECT_TRUE(real_ == nullptr || real_->agrees());
         }
     }
 
@@ -150,34 +155,6 @@ class Life
             return;
         }
         EXPECT_EQ(wanted, status) << what;
-    }
-
-    /* ---- Contents: which group's bytes an extent of the fake holds (I21) */
-    void do_fill(const ManualLine::Fill &fill)
-    {
-        uint64_t extent = world_.fake.extent_at(fill.address);
-        EXPECT_NE(0u, extent) << "a fill reached memory that was unmapped meanwhile (I11)";
-        groups_.erase(extent);
-    }
-
-    bool is_to_be_filled(uint64_t address) const
-    {
-        for (const auto &fill : world_.line.fills) {
-            if (address - fill.address < fill.bytes)
-                return true;
-        }
-        return false;
-    }
-
-    void note_group(uint64_t address, uint32_t group)
-    {
-        uint64_t extent = world_.fake.extent_at(address);
-        EXPECT_NE(0u, extent);
-        auto found = groups_.find(extent);
-        if (found != groups_.end() && found->second != group) {
-            EXPECT_TRUE(is_to_be_filled(address)) << "another group's bytes are shown";
-        }
-        groups_[extent] = group;
     }
 
     /* ---- Operations */
@@ -277,7 +254,7 @@ class Life
         for (auto &[slot, range] : holes) {
             payers_.commit(*slot, who);
             if (!damaged_)
-                note_group(mbr_range_address(range->range) + slot->offset, range->group);
+                contents_.show(mbr_range_address(range->range) + slot->offset, range->group);
         }
     }
 
@@ -546,7 +523,7 @@ class Life
                     nullptr) == MBR_OK) {
                 if (!damaged_) {
                     for (uint64_t at = 0; at < span.bytes; at += kGranule)
-                        note_group(span.address + at, span.isolation_group);
+                        contents_.show(span.address + at, span.isolation_group);
                 }
                 spans_.push_back(span);
             }
@@ -585,13 +562,14 @@ class Life
     bool dirty_, damaged_ = false;
     uint64_t stayed_ = 0; // places that were leaving
     std::mt19937_64 random_;
+    RealBelow *real_;
     World world_;
+    Contents contents_;
     mbr_holder *tight_ = nullptr;
     Payers payers_;
     std::vector<std::unique_ptr<LiveRange>> live_, ending_;
     std::vector<std::unique_ptr<LivePrefix>> prefixes_;
     std::vector<mbr_span> spans_;
-    std::map<uint64_t, uint32_t> groups_;
     uint64_t met_before_ = 0, operations_ = 0, what_ = 0;
 };
 

@@ -6,8 +6,11 @@
 namespace membrane
 {
 
-World::World(uint64_t limit, uint64_t keep, uint64_t busy_wait_ns, const mbr_probe *probe)
+World::World(
+    uint64_t limit, uint64_t keep, uint64_t busy_wait_ns, const mbr_probe *probe, RealBelow *real)
 {
+    if (real != nullptr)
+        real->put_under(&fake);
     mbr_error error = {};
     error.struct_size = sizeof(error);
     mbr_governor_options governor_options = {&heap.heap, &clock.clock};

@@ -4,6 +4,7 @@
 #define MEMBRANE_TESTS_UNIT_BACKING_WORLD_H
 
 #include "tests/support/fake_mechanism.h"
+#include "tests/support/real_below.h"
 
 #include <gtest/gtest.h>
 
@@ -172,7 +173,8 @@ class World
 {
   public:
     explicit World(uint64_t limit = UINT64_C(64) << 20, uint64_t keep = UINT64_MAX,
-        uint64_t busy_wait_ns = 0, const mbr_probe *probe = nullptr);
+        uint64_t busy_wait_ns = 0, const mbr_probe *probe = nullptr,
+        RealBelow *real = nullptr); /* to be put under the fake */
     ~World(); /* ends everything; asserts that all books are empty unless `leaks` */
 
     CountingHeap heap;
