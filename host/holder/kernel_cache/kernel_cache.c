@@ -186,23 +186,36 @@ static mbr_status explain_unknown(uint64_t key, mbr_error *error)
         error, MBR_UNKNOWN_OBJECT, "no copy of the key %llu is declared", (unsigned long long)key);
 }
 
-mbr_status mbr_kernel_cache_correct(
-    mbr_kernel_cache *cache, uint64_t key, uint64_t bytes, mbr_refusal *refusal, mbr_error *error)
+/* Sets the bytes of the copy that had `before`. False: it is not there, or has others by now. */
+static bool set_bytes(mbr_kernel_cache *cache, uint64_t key, uint64_t before, uint64_t bytes)
 {
-    mbr_status status = grant(cache, bytes, refusal, error);
-    if (status != MBR_OK)
-        return status;
-    uint64_t before = bytes;
     mbr_lock_take(&cache->lock);
     mbr_kernel_copy *copy = find_locked(cache, key);
-    if (copy != NULL) {
-        before = copy->bytes;
+    bool is_same = copy != NULL && copy->bytes == before;
+    if (is_same) {
         copy->bytes = bytes;
         cache->declared_bytes += bytes - before;
     }
     mbr_lock_drop(&cache->lock);
-    mbr_manager_grant_return(cache->manager, cache->holder, before);
-    return copy != NULL ? MBR_OK : explain_unknown(key, error);
+    return is_same;
+}
+
+mbr_status mbr_kernel_cache_correct(
+    mbr_kernel_cache *cache, uint64_t key, uint64_t bytes, mbr_refusal *refusal, mbr_error *error)
+{
+    mbr_lock_take(&cache->lock);
+    const mbr_kernel_copy *copy = find_locked(cache, key);
+    uint64_t before = copy != NULL ? copy->bytes : 0;
+    mbr_lock_drop(&cache->lock);
+    if (copy == NULL)
+        return explain_unknown(key, error);
+    uint64_t more = bytes - mbr_min(bytes, before), less = before - mbr_min(bytes, before);
+    mbr_status status = more != 0 ? grant(cache, more, refusal, error) : MBR_OK;
+    if (status != MBR_OK)
+        return status;
+    bool is_set = set_bytes(cache, key, before, bytes);
+    mbr_manager_grant_return(cache->manager, cache->holder, is_set ? less : more);
+    return is_set ? MBR_OK : explain_unknown(key, error);
 }
 
 mbr_status mbr_kernel_cache_withdraw(mbr_kernel_cache *cache, uint64_t key, mbr_error *error)

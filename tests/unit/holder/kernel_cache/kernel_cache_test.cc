@@ -121,6 +121,11 @@ TEST(KernelCache, WithoutRoom_IsDeclinedWithFiguresAndNothingChanges)
         MBR_OVER_BUDGET, mbr_kernel_cache_correct(world.cache, 1, 2 * kMiB, nullptr, &world.error))
         << "more than was said";
     EXPECT_EQ(kMiB, world.granted());
+    EXPECT_EQ(MBR_OK, mbr_kernel_cache_correct(world.cache, 1, kMiB / 2, nullptr, &world.error))
+        << "less needs no room";
+    EXPECT_EQ(MBR_OK, mbr_kernel_cache_correct(world.cache, 1, kMiB, nullptr, &world.error))
+        << "nor does what there is";
+    EXPECT_EQ(kMiB, world.granted());
     mbr_kernel_cache_release(world.cache, 1, {0});
     EXPECT_EQ(MBR_OK, world.release(range.range));
 }
