@@ -22,7 +22,9 @@
 #define PARENT_PAGES 32 /* full ones; half a page of tokens stands behind them */
 #define APPENDED_TOKENS 512
 #define OS_PAGE_BYTES 4096
-#define ROW_COUNT 8
+#define LONG_PAGES 2048
+#define KIB_TOKEN "layers=1,heads=4,dim=64,bytes=2,planes=2"
+#define ROW_COUNT 10
 
 typedef struct paged_state {
     mbr_bench_world *world;
@@ -239,8 +241,8 @@ static bool open_store(paged_state *state, const char *model)
     mbr_bench_world *world = state->world;
     mbr_paged_request request = {MBR_SIZED(mbr_paged_request), .binding = world->binding,
         .holder = world->holder, .saved_binding = world->binding, .saved_holder = world->holder,
-        .geometry = model, .page_tokens = PAGE_TOKENS, .max_pages = 8 * PARENT_PAGES,
-        .max_tokens = 2 * PARENT_PAGES * PAGE_TOKENS, .keep_bytes = UINT64_MAX};
+        .geometry = model, .page_tokens = PAGE_TOKENS, .max_pages = 2 * LONG_PAGES,
+        .max_tokens = 2 * LONG_PAGES * PAGE_TOKENS, .keep_bytes = UINT64_MAX};
     mbr_paged_figures figures = {MBR_SIZED(mbr_paged_figures)};
     if (mbr_paged_create(world->manager, &request, &state->store, &world->error) != MBR_OK ||
         mbr_paged_read(state->store, &figures, &world->error) != MBR_OK)
@@ -383,13 +385,19 @@ static bool measure_small(mbr_bench *bench, paged_state *state, mbr_bench_row *r
     return measure_fork(bench, state, false, false, &rows[0]) &&
         measure_fork(bench, state, true, false, &rows[1]) &&
         measure_fork(bench, state, false, true, &rows[2]) &&
-        measure_append(bench, state, &rows[5]) && measure_preempt(bench, state, &rows[7]);
+        measure_append(bench, state, &rows[7]) && measure_preempt(bench, state, &rows[9]);
 }
 
 static bool measure_large(mbr_bench *bench, paged_state *state, mbr_bench_row *rows)
 {
     return measure_fork(bench, state, false, false, &rows[3]) &&
         measure_fork(bench, state, true, false, &rows[4]);
+}
+
+static bool measure_long(mbr_bench *bench, paged_state *state, mbr_bench_row *rows)
+{
+    return measure_fork(bench, state, false, false, &rows[5]) &&
+        measure_fork(bench, state, false, true, &rows[6]);
 }
 
 typedef bool (*measure_rows)(mbr_bench *bench, paged_state *state, mbr_bench_row *rows);
@@ -415,7 +423,8 @@ static bool run(mbr_bench *bench, mbr_bench_row *rows)
 {
     uint64_t half = PAGE_TOKENS / 2, small = PARENT_PAGES * PAGE_TOKENS;
     return run_model(bench, "qwen2.5-0.5b", small + half, measure_small, rows) &&
-        run_model(bench, "llama-3-8b", small / 4 + half, measure_large, rows);
+        run_model(bench, "llama-3-8b", small / 4 + half, measure_large, rows) &&
+        run_model(bench, KIB_TOKEN, LONG_PAGES * PAGE_TOKENS + half, measure_long, rows);
 }
 
 #define KERNEL "the kernel copies: a private mapping of a memory file"
@@ -426,6 +435,9 @@ static const mbr_bench_plan plans[ROW_COUNT] = {
     {"G1c", "as G1a, with all rows read in between", "x", "us", KERNEL, true, 10, 1},
     {"G1d", "as G1a, 128 KiB a token", "x", "us", KERNEL, true, 2, 1},
     {"G1e", "as G1b, 128 KiB a token", "x", "us", KERNEL, true, 1.2, 1},
+    {"G1f", "as G1a behind 32 Ki tokens, 1 KiB a token", "x", "us", KERNEL, true, 1,
+        MBR_BENCH_NO_FLOOR},
+    {"G1g", "as G1f, with all rows read in between", "x", "us", KERNEL, true, 4, 1},
     {"G2a", "append of a token, the call alone", "ns", "ns", "a call that does nothing", false, 20,
         60},
     {"G2b", "append of a token with its row written, pages used again", "x", "ns", KERNEL, true, 4,
