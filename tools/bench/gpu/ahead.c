@@ -1,6 +1,6 @@
 /* P7: a KV cache of the device grows by 64 MiB each 10 ms, and the EP's thread maps ahead of it:
- * what a step costs its caller, and whether it reaches the plugin or the system. Beside each step,
- * the same growth by hand. */
+ * what a step costs its caller, and whether it reaches the plugin or the system. Right
+ * after each step, the same growth by hand. */
 #include "tools/bench/gpu/device.h"
 #include "tools/bench/syscalls.h"
 
@@ -12,6 +12,7 @@
 #define STEP_BYTES (UINT64_C(64) << 20)
 #define AHEAD_STEPS 16
 #define TICK_NS 1e7
+#define TOKENS_BETWEEN 9
 #define WARM_STEPS 30
 #define TIMED_STEPS 200
 #define WATCHED_STEPS 50
@@ -54,21 +55,31 @@ static bool close_cache(ahead_state *state)
 }
 
 /* ---- Steps */
-/* The caller is busy meanwhile, as one is who launches kernels. */
-static void wait_for_tick(ahead_state *state)
-{
-    state->tick_ns += TICK_NS;
-    while (mbr_bench_wall_ns() < state->tick_ns)
-        continue;
-}
-
 static bool append(void *context, uint32_t thread, uint64_t count)
 {
     (void)thread;
     (void)count;
     ahead_state *state = context;
-    return mbr_sequence_append(state->sequence, state->step_bytes / TOKEN_BYTES, NULL,
-               &state->device.world.error) == MBR_OK;
+    return mbr_sequence_append(state->sequence, state->step_bytes / TOKEN_BYTES - TOKENS_BETWEEN,
+               NULL, &state->device.world.error) == MBR_OK;
+}
+
+/* The caller is busy between its steps, as one is who launches kernels, and appends a token each
+ * millisecond, which grows nothing. */
+static bool wait_and_append_tokens(ahead_state *state)
+{
+    mbr_error *error = &state->device.world.error;
+    double begin = state->tick_ns;
+    state->tick_ns += TICK_NS;
+    for (uint64_t i = 1; i <= TOKENS_BETWEEN; i++) {
+        while (mbr_bench_wall_ns() < begin + (double)i * TICK_NS / (TOKENS_BETWEEN + 1))
+            continue;
+        if (mbr_sequence_append(state->sequence, 1, NULL, error) != MBR_OK)
+            return false;
+    }
+    while (mbr_bench_wall_ns() < state->tick_ns)
+        continue;
+    return true;
 }
 
 static bool grow_by_hand(ahead_state *state)
@@ -99,21 +110,27 @@ static bool time_step(ahead_state *state, double *ours_ns)
     return done;
 }
 
-static bool take_steps(ahead_state *state, uint64_t count, bool is_watched)
+/* A step of ours, the same by hand, and then the tokens that come in between. */
+static bool take_steps(ahead_state *state, uint64_t count)
 {
-    double unused_ns;
     for (uint64_t i = 0; i < count; i++) {
-        bool is_timed = !is_watched && i < TIMED_STEPS;
-        wait_for_tick(state);
-        if (!(is_watched ? watch_step(state)
-                         : time_step(state, is_timed ? &state->ours_ns[i] : &unused_ns)))
+        uint64_t at = i % TIMED_STEPS; /* what warms up is overwritten */
+        if (!wait_and_append_tokens(state) || !time_step(state, &state->ours_ns[at]))
             return false;
         double begin = mbr_bench_wall_ns();
         if (!grow_by_hand(state))
             return false;
+        state->theirs_ns[at] = mbr_bench_wall_ns() - begin;
         state->steps_done++;
-        if (is_timed)
-            state->theirs_ns[i] = mbr_bench_wall_ns() - begin;
+    }
+    return true;
+}
+
+static bool watch_steps(ahead_state *state, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        if (!wait_and_append_tokens(state) || !watch_step(state))
+            return false;
     }
     return true;
 }
@@ -143,6 +160,7 @@ static bool measure(mbr_bench *bench, ahead_state *state, mbr_bench_row *row)
 {
     uint64_t divisor = bench->options->quick ? QUICK_DIVISOR : 1;
     uint64_t timed = TIMED_STEPS / divisor, watched = WATCHED_STEPS / divisor;
+    uint64_t calls = mbr_hand_calls();
     state->step_bytes = mbr_bench_device_bytes(bench, STEP_BYTES);
     state->step_count = STEP_LIMIT_COUNT / divisor;
     if (!mbr_hand_reserve(
@@ -150,12 +168,11 @@ static bool measure(mbr_bench *bench, ahead_state *state, mbr_bench_row *row)
         !open_cache(state))
         return false;
     state->tick_ns = mbr_bench_wall_ns();
-    if (!take_steps(state, WARM_STEPS / divisor, false) || !take_steps(state, timed, false))
+    if (!take_steps(state, timed + WARM_STEPS / divisor))
         return false;
-    uint64_t begin = mbr_hand_calls();
-    if (!take_steps(state, watched, true))
+    row->theirs.calls = mbr_hand_calls() - calls;
+    if (!watch_steps(state, watched))
         return false;
-    row->theirs.calls = mbr_hand_calls() - begin;
     fill_row(state, timed, watched, row);
     if (!bench->options->quick && state->syscall_steps * LIMIT_SHARE > watched)
         return mbr_bench_fail(bench,

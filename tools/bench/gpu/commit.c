@@ -24,9 +24,10 @@ typedef struct commit_state {
     mbr_hand_way way;
 } commit_state;
 
-/* The same right before each turn, whoever had the one before: a GiB comes and goes, by hand and
- * then through us. What a device does behind a release is the same for all then, no device has gone
- * to rest, and the code of either side is as warm as the other's. */
+/* The same right before each turn, whoever had the one before: a granule comes and goes, by hand
+ * and then through us. No device has gone to rest then, and the code of either side is as warm as
+ * the other's. No more than a granule: a release in bulk is cleared behind our back, and what is
+ * created meanwhile waits for that. */
 static bool refresh(void *context)
 {
     commit_state *one = ((commit_state *)context)->refresher;
@@ -146,7 +147,7 @@ static bool open_field(mbr_bench *bench, commit_field *field)
         &field->device, .bytes = bytes, .extent_bytes = granule, .way = MBR_HAND_EACH};
     field->hand_small = (commit_state){&field->device, .bytes = bytes, .extent_bytes = small};
     field->hand_large = (commit_state){&field->device, .bytes = bytes, .extent_bytes = bytes};
-    field->refresher = field->hand_small;
+    field->refresher = (commit_state){&field->device, .bytes = granule, .extent_bytes = granule};
     commit_state *all[] = {&field->ours_small, &field->ours_large, &field->loop, &field->hand_small,
         &field->hand_large};
     for (size_t i = 0; i < 5; i++)
@@ -157,7 +158,7 @@ static bool open_field(mbr_bench *bench, commit_field *field)
     commit_state *by_hand[] = {
         &field->loop, &field->hand_small, &field->hand_large, &field->refresher};
     for (size_t i = 0; i < 4; i++)
-        if (!mbr_hand_reserve(&field->device.hand, bytes, &by_hand[i]->address))
+        if (!mbr_hand_reserve(&field->device.hand, by_hand[i]->bytes, &by_hand[i]->address))
             return false;
     return true;
 }
