@@ -85,10 +85,10 @@ class Report(unittest.TestCase):
     def test_every_layout(self):
         for layout in ("head-major", "seq-major", "token-major", "window-major"):
             report = replay(self, SAMPLE, "--budget", "1GiB", "--model", SMALL, "--layout", layout,
-                            "--max-requests", "60")
+                            "--max-requests", "20")
             self.check_end(report)
             self.assertEqual(report["layout"], layout)
-            self.assertEqual(report["requests"]["served"], 60)
+            self.assertEqual(report["requests"]["served"], 20)
 
     def test_all_that_whole_extents_allow_comes_shared_unless_it_was_given_up(self):
         roomy = replay(self, SAMPLE, "--budget", "8GiB", "--model", SMALL, "--option", "populate=0",
