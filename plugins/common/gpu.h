@@ -71,7 +71,7 @@ struct mbr_instance {
     mbr_gpu_device device;
     void *context;    /* the backend's */
     bool is_retained; /* the context, by this instance */
-    uint64_t granule_recommended_bytes;
+    uint64_t granule_least_bytes, granule_recommended_bytes;
     /* What a probe found out. */
     bool has_no_aliasing, has_no_read_only;
     bool takes_descriptors; /* one a handle; without one the driver says "out of memory" */

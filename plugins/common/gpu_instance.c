@@ -3,6 +3,9 @@
 #include "abi/base/error.h"
 #include "plugins/common/gpu.h"
 
+#define GRANULE_LEAST_BYTES UINT64_C(4096)    /* option granule, lowest */
+#define GRANULE_MAX_BYTES (UINT64_C(1) << 30) /* option granule, highest */
+
 /* ---- A thread inside ------------------------------------------------------------------------ */
 
 mbr_status mbr_gpu_relax(const struct mbr_gpu_driver *driver, uint32_t *mode, mbr_error *error)
@@ -114,8 +117,12 @@ mbr_status mbr_gpu_open(const struct mbr_gpu_backend *backend, const mbr_heap *h
             outcome->instance = NULL;
         return status;
     }
-    const struct mbr_answer_opening opening = {
-        driver->described, NULL, driver->described_count, 0, backend->context_kind};
+    /* Where a driver tells too little; somebody who knows its version may know better. */
+    uint64_t granule_least_bytes = driver->quirks.granule_least_bytes;
+    const struct mbr_answer_option granule = {
+        "granule", {NULL, NULL}, GRANULE_LEAST_BYTES, GRANULE_MAX_BYTES, &granule_least_bytes};
+    const struct mbr_answer_opening opening = {driver->described, &granule, driver->described_count,
+        granule_least_bytes != 0, backend->context_kind};
     status = mbr_answer_open(&opening, raw, outcome, &index, error);
     if (status != MBR_OK)
         return status;
@@ -124,6 +131,7 @@ mbr_status mbr_gpu_open(const struct mbr_gpu_backend *backend, const mbr_heap *h
     if (!instance)
         return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no heap for an instance");
     prepare(instance, driver, index);
+    instance->granule_least_bytes = granule_least_bytes;
     status = start(instance, request.native_context, error);
     if (status != MBR_OK) {
         mbr_heap_release(heap, instance);

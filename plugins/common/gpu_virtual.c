@@ -46,7 +46,7 @@ mbr_status mbr_gpu_read_granules(mbr_instance *instance, mbr_error *error)
     uint64_t largest = instance->driver->total_bytes[objects->device_index];
     if (quirks->extent_max_bytes != 0)
         largest = mbr_min(largest, quirks->extent_max_bytes);
-    objects->granule_bytes = mbr_max(minimum, quirks->granule_least_bytes);
+    objects->granule_bytes = mbr_max(minimum, instance->granule_least_bytes);
     instance->granule_recommended_bytes = mbr_max(recommended, objects->granule_bytes);
     objects->extent_max_bytes = mbr_align_down(largest, objects->granule_bytes);
     return MBR_OK;

@@ -1,7 +1,7 @@
 """On which plugins a suite runs: said here, and nowhere else.
 
 A suite is one program. Alone it runs on the host plugin, as `foo_test`; `device_suite` lets the same program run
-once more as `foo_test_cuda`, on the CUDA plugin over the stand-in driver. The program learns of it from the
+once more as `foo_test_cuda` and `foo_test_hip`, on those plugins over their stand-ins. The program learns of it from the
 environment alone (tests/support/plugin.h), and has no word of any one device.
 """
 
@@ -15,11 +15,15 @@ _DEVICES = {
             "STANDIN_GRANULE_RECOMMENDED_BYTES": "2097152",
         },
     ),
-    # The plugin asks for 2 MiB at the least; of the quirks those that the host has to answer.
+    # The plugin asks for 2 MiB at the least, unless it is told less. The runtime has the quirks that the host
+    # has to answer.
     "hip": struct(
         plugin = "//plugins/hip:libmembrane-hip.so",
         driver = "//tests/standin:hip/libamdhip64.so.7",
         knobs = {
+            "MEMBRANE_TEST_GRANULE": "4096",
+            "STANDIN_GRANULE_MIN_BYTES": "65536",
+            "STANDIN_GRANULE_RECOMMENDED_BYTES": "2097152",
             "STANDIN_HIP_REFUSES_ACCESS": "3",
             "STANDIN_HIP_SINGLE_ACCESS": "1",
             "STANDIN_HIP_OWN_LAST": "1",
@@ -29,7 +33,7 @@ _DEVICES = {
 }
 
 # What suites run on that name no devices of their own.
-DEVICES = ["cuda"]
+DEVICES = ["cuda", "hip"]
 
 def _path(label):
     return label[2:].replace(":", "/")

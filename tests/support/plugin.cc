@@ -49,6 +49,9 @@ const PluginUnderTest &plugin_under_test()
 {
     static const PluginUnderTest chosen = [] {
         const char *device = std::getenv("MEMBRANE_TEST_PLUGIN");
+        const char *granule = std::getenv("MEMBRANE_TEST_GRANULE");
+        if (device != nullptr && granule != nullptr)
+            return PluginUnderTest{device, true, {{"granule", granule}}};
         if (device != nullptr)
             return PluginUnderTest{device, true, {}};
         return PluginUnderTest{"plugins/host/libmembrane-host.so", false, {{"granule", "4096"}}};

@@ -17,7 +17,7 @@ struct PluginUnderTest {
     const char *path;
     bool brings_ep;
     /* For extents of one page, which keep tests small: a device's stand-in is told it by the
-     * suite's knobs instead. */
+     * suite's knobs instead, and a plugin that would ask for more by MEMBRANE_TEST_GRANULE. */
     std::vector<mbr_option> page_granule;
 };
 

@@ -20,8 +20,11 @@ HostWorld::HostWorld(uint64_t limit, const mbr_manager_seams *seams, const char 
     EXPECT_EQ(MBR_OK, mbr_manager_open_plugin(manager, &open, &plugin, &error)) << error.text;
     auto mechanism_request = sized<mbr_mechanism_open_request>();
     mechanism_request.plugin = plugin;
-    mechanism_request.options = mechanism_options.data();
-    mechanism_request.option_count = static_cast<uint32_t>(mechanism_options.size());
+    const std::vector<mbr_option> &given = brings_ep && mechanism_options.empty()
+        ? plugin_under_test().page_granule
+        : mechanism_options;
+    mechanism_request.options = given.data();
+    mechanism_request.option_count = static_cast<uint32_t>(given.size());
     mechanism_request.peers = peers.data();
     mechanism_request.peer_count = static_cast<uint32_t>(peers.size());
     EXPECT_EQ(MBR_OK, mbr_manager_open_mechanism(manager, &mechanism_request, &mechanism, &error))
