@@ -29,6 +29,14 @@ class Memory : public OverStandin
         EXPECT_TRUE(device.unreserve(1).ok());
         EXPECT_TRUE(device.close().ok());
     }
+    // Until all that was submitted to the stream has run.
+    void await(mbr_native stream)
+    {
+        ASSERT_TRUE(device.line_open(1, stream).ok());
+        ASSERT_EQ(device.signal(1).outcome.value, 1u);
+        EXPECT_TRUE(device.wait(1, 1, UINT64_MAX).ok());
+        EXPECT_TRUE(device.line_close(1).ok());
+    }
     unsigned long long access_of(int index, uint64_t offset)
     {
         unsigned long long flags = 99;
@@ -135,6 +143,7 @@ TEST_F(Memory, CopyWhereNothingIsMapped_IsRefused)
     EXPECT_EQ(device.fill(stream, base + G, 2 * G, 1).status, MBR_INVALID_ARGUMENT);
     EXPECT_TRUE(device.copy(stream, at, base, 2 * G).ok());
     EXPECT_TRUE(device.copy(stream, base, at, 2 * G).ok());
+    await(stream);
     EXPECT_TRUE(device.stream_destroy(stream).ok());
     end();
 }
@@ -159,6 +168,7 @@ TEST_F(Memory, CopyOverTwoReservations_IsRefusedForAHoleInEither)
     EXPECT_TRUE(device.copy(stream, at, base + 7 * G, 2 * G).ok());
     EXPECT_EQ(device.copy(stream, at, base + 8 * G, 2 * G).status, MBR_INVALID_ARGUMENT);
     EXPECT_EQ(standin().calls(name().copy_async), copies + 1);
+    await(stream);
     EXPECT_TRUE(device.unmap(1, 6 * G, 2 * G).ok());
     EXPECT_TRUE(device.unmap(3, 0, G).ok());
     EXPECT_TRUE(device.destroy(4).ok());
