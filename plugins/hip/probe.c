@@ -67,19 +67,23 @@ static mbr_gpu_result map_at(struct probe *it, int place, uint32_t flags)
     return result == MBR_HIP_SUCCESS ? grant(it, address, flags) : result;
 }
 
-/* What is written at the first place is read at the second. On the calling thread's own stream: a
- * new one would start and end threads of the runtime's, and the legacy one waits for others' work.
- */
+/* What is written at the first place is read at the second. On a stream of its own: the legacy one
+ * waits for others' work, and a thread that has used its own, and forks, is one whose child crashes
+ * at its exit (seen through CUDA's driver 580.159.04). */
 static bool is_same_memory(const struct probe *it)
 {
     unsigned char seen[PATTERN_BYTES] = {0}, wanted[PATTERN_BYTES];
-    mbr_gpu_stream stream = (mbr_gpu_stream)(uintptr_t)MBR_GPU_STREAM_PER_THREAD;
+    mbr_gpu_stream stream;
     memset(wanted, PATTERN, sizeof wanted);
-    return it->call->fill_async(it->address, PATTERN, sizeof seen, stream) == MBR_HIP_SUCCESS &&
+    if (it->call->stream_create(&stream, MBR_HIP_STREAM_NON_BLOCKING) != MBR_HIP_SUCCESS)
+        return false;
+    bool is_same =
+        it->call->fill_async(it->address, PATTERN, sizeof seen, stream) == MBR_HIP_SUCCESS &&
         it->call->copy_async((uintptr_t)seen, it->address + it->granule_bytes, sizeof seen,
             stream) == MBR_HIP_SUCCESS &&
         mbr_hip()->stream_synchronize(stream) == MBR_HIP_SUCCESS &&
         memcmp(seen, wanted, sizeof seen) == 0;
+    return it->call->stream_destroy(stream) == MBR_HIP_SUCCESS && is_same;
 }
 
 static bool is_read_only(const struct probe *it)

@@ -281,6 +281,8 @@ struct sim_stream {
     bool is_destroyed;
     bool is_ended; /* with its context: nothing more runs */
     bool has_worker;
+    bool is_joined; /* who destroys it waits for its worker, and frees it */
+    pthread_t worker;
     bool is_running; /* its first op, outside of the lock */
     struct sim_context *context;
     struct sim_op *first;

@@ -98,7 +98,7 @@ static void *work_stream(void *argument)
             pthread_cond_wait(&sim_changed, &sim_lock);
     }
     stream->has_worker = false;
-    if (!stream->is_ended)
+    if (!stream->is_ended && !stream->is_joined)
         sim_stream_free(stream);
     pthread_cond_broadcast(&sim_changed);
     pthread_mutex_unlock(&sim_lock);
@@ -109,13 +109,8 @@ static void start_worker(struct sim_stream *stream)
 {
     if (stream->has_worker || sim.options.mode != STANDIN_THREADED)
         return;
-    pthread_attr_t attributes;
-    pthread_t thread;
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    if (pthread_create(&thread, &attributes, work_stream, stream) != 0)
+    if (pthread_create(&stream->worker, NULL, work_stream, stream) != 0)
         abort();
-    pthread_attr_destroy(&attributes);
     stream->has_worker = true;
 }
 
@@ -123,6 +118,22 @@ void sim_stream_free_if_done(struct sim_stream *stream)
 {
     if (stream->is_destroyed && !stream->first && !stream->has_worker)
         sim_stream_free(stream);
+}
+
+/* The thread of a stream without work is gone when this returns; one with work ends behind it. */
+void sim_stream_end(struct sim_stream *stream)
+{
+    pthread_cond_broadcast(&sim_changed);
+    stream->is_joined = stream->has_worker && !stream->first;
+    if (stream->is_joined) {
+        pthread_mutex_unlock(&sim_lock);
+        pthread_join(stream->worker, NULL);
+        pthread_mutex_lock(&sim_lock);
+    } else if (stream->has_worker) {
+        pthread_detach(stream->worker);
+    }
+    if (!stream->is_ended)
+        sim_stream_free_if_done(stream);
 }
 
 /* A kernel that would spin is no step: somebody else has to let it go. */
@@ -282,7 +293,11 @@ void sim_streams_finish(struct sim_context *context)
 {
     struct sim_stream *stream;
     DL_FOREACH(context->streams, stream)
-    stream->is_ended = true;
+    {
+        stream->is_ended = true;
+        if (stream->has_worker && !stream->is_destroyed)
+            pthread_detach(stream->worker);
+    }
     pthread_cond_broadcast(&sim_changed);
     while (has_worker(context))
         pthread_cond_wait(&sim_changed, &sim_lock);

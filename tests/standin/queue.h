@@ -11,6 +11,8 @@ void sim_stream_add_wait(struct sim_stream *stream, struct sim_point *point);
 void sim_stream_free(struct sim_stream *stream);
 /* If it is: a stream with a worker is freed by that. */
 void sim_stream_free_if_done(struct sim_stream *stream);
+/* What is destroyed runs what it has and is freed. Drops the lock. */
+void sim_stream_end(struct sim_stream *stream);
 /* Keeps its husk, so that a later use is seen. */
 void sim_stream_keep(struct sim_stream *stream);
 uint64_t sim_thread_id(void);

@@ -114,8 +114,7 @@ int sim_stream_destroy(uintptr_t name)
     stream->magic = SIM_DEAD;
     stream->is_destroyed = true;
     sim.ledger.stream_count--;
-    pthread_cond_broadcast(&sim_changed);
-    sim_stream_free_if_done(stream);
+    sim_stream_end(stream);
     return status;
 }
 
