@@ -470,5 +470,60 @@ TEST(Sleep, RacingCallsOnOneTag_OneWorksAndTheOthersAreBusy)
     world.end(range.range);
 }
 
+// Whoever pins, grows or looks meanwhile comes before or is refused, and nothing of it is lost.
+TEST(Sleep, RangeInUseByOtherThreads_IsRefusedToOneOfThem)
+{
+    SleepWorld world;
+    auto range = world.make(kWeights, kMiB, 1);
+    std::atomic<bool> done{false};
+    std::atomic<int> other{0};
+    auto repeat = [&](auto call) {
+        return std::thread([&done, &other, call] {
+            while (!done.load()) {
+                mbr_status status = call();
+                other += status != MBR_OK && status != MBR_BUSY;
+            }
+        });
+    };
+    std::thread threads[] = {
+        repeat([&] {
+            mbr_status status = mbr_range_pin(world.manager, range.range, nullptr);
+            return status == MBR_OK ? mbr_range_unpin(world.manager, range.range, nullptr) : status;
+        }),
+        repeat([&] {
+            mbr_piece piece = {range.range, 0, kMiB};
+            auto request = sized<mbr_range_grow_request>();
+            request.holder = world.holder;
+            request.stream = world.stream;
+            request.pieces = &piece;
+            request.piece_count = 1;
+            auto result = sized<mbr_range_grow_result>();
+            return mbr_range_grow(world.manager, &request, &result, nullptr);
+        }),
+        repeat([&] {
+            auto run = sized<mbr_range_run>();
+            return mbr_range_next_run(world.manager, range.range, 0, &run, nullptr);
+        })};
+    int slept = 0;
+    for (int tries = 0; tries < 10000 && slept < 40; tries++) {
+        mbr_status status = world.sleep(kWeights);
+        if (status == MBR_BUSY)
+            continue;
+        ASSERT_EQ(MBR_OK, status) << world.error.text;
+        EXPECT_EQ(kMiB, world.slept.slept_bytes);
+        ASSERT_EQ(MBR_OK, world.wake(kWeights)) << world.error.text;
+        slept++;
+    }
+    done = true;
+    for (auto &thread : threads)
+        thread.join();
+    EXPECT_EQ(40, slept);
+    EXPECT_EQ(0, other.load());
+    EXPECT_TRUE(world.holds(range.address, kMiB, 1));
+    EXPECT_EQ(kMiB, world.paid(world.holder).charged_bytes);
+    EXPECT_TRUE(world.clean());
+    world.end(range.range);
+}
+
 } // namespace
 } // namespace membrane
