@@ -192,6 +192,7 @@ mbr_status mbr_backing_destroy(mbr_backing *backing, mbr_error *error)
         status = mbr_holder_destroy(backing->cache, error);
     } else { /* leaked on purpose: a certain leak is better than an uncertain corruption (rule 33)
               */
+        mbr_backing_give_up_fills(backing);     /* an EP is not kept for what is leaked */
         mbr_holder_stop_asking(backing->cache); /* its port and its users may end from now on */
         status = mbr_fail(error, MBR_RESIDUAL,
             "%llu extents or ranges cannot be given back safely and are leaked, still charged",

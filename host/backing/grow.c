@@ -133,11 +133,11 @@ static void strand_item(mbr_growth_run *run, mbr_plan_item *item, bool may_retry
     item->stage = MBR_STAGE_GONE;
 }
 
-static void strand_parked(mbr_growth_run *run, mbr_plan_item *item)
+static void strand_parked(mbr_growth_run *run, mbr_plan_item *item, bool may_retry)
 {
     mbr_backing *backing = run->backing;
     mbr_lock_take(&backing->lock);
-    mbr_slot_strand(item->range, item->index, false);
+    mbr_slot_strand(item->range, item->index, may_retry);
     mbr_lock_drop(&backing->lock);
     run->residual_bytes += item->extent->owned_bytes;
     item->stage = MBR_STAGE_GONE;
@@ -248,8 +248,18 @@ static void unmap_item(mbr_growth_run *run, mbr_plan_item *item)
         strand_item(run, item, answer.unchanged);
 }
 
+/* For a retry, which asks the stream first. False: the range waits for another one already. */
+static bool note_fill(mbr_range *range, uint64_t stream_id)
+{
+    if (range->fill_stream_id != 0 && range->fill_stream_id != stream_id)
+        return false;
+    range->fill_stream_id = stream_id;
+    return true;
+}
+
 /* Nothing is unmapped under a fill that may still run (I11): the stream is waited for, and where
- * that fails the filled items stay for good. */
+ * that fails (also because a capture is open) the filled items are stuck until a retry sees them
+ * done. */
 static void settle_fills(mbr_growth_run *run)
 {
     mbr_plan *plan = &run->plan;
@@ -265,10 +275,11 @@ static void settle_fills(mbr_growth_run *run)
         }
         if (is_done)
             return;
+        bool may_retry = note_fill(item->range, run->options->stream_id);
         if (item->stage == MBR_STAGE_MAPPED)
-            strand_item(run, item, false); /* the fill may still run */
+            strand_item(run, item, may_retry);
         else if (item->source == MBR_SOURCE_PARKED || item->source == MBR_SOURCE_LEAVING)
-            strand_parked(run, item);
+            strand_parked(run, item, may_retry);
     }
 }
 

@@ -113,6 +113,11 @@ struct mbr_range {
     uint64_t ahead_bytes; /* of parked */
     uint64_t ahead_ns;    /* when the last of them was mapped */
     uint64_t stuck_count;
+    /* The stream of fills that an undo did not see done; 0: none. Before, no stuck place is tried
+     * again; ended meanwhile, the range keeps its context pinned for the question. */
+    uint64_t fill_stream_id;
+    uint32_t fill_asked_round; /* of retries */
+    bool keeps_pin;
     uint64_t leave_count;     /* decommits in the queue; the end waits for them */
     struct mbr_leave *leaves; /* the same, but for what is lost; none goes while a plan edits */
     mbr_graphs graphs; /* those that may touch it: made or grown while their captures were open */
@@ -338,6 +343,8 @@ mbr_status mbr_range_check_pins_locked(const mbr_range *range, mbr_error *error)
 /* Without the lock: once more for each mapping, extent and span whose unmap, destroy or release was
  * refused and changed nothing. Returns the bytes given back to the system. */
 uint64_t mbr_backing_retry_quarantined(mbr_backing *backing);
+/* Of ranges that have ended: what is stuck under a fill that nobody saw done stays so. */
+void mbr_backing_give_up_fills(mbr_backing *backing);
 
 /* ---- evict.c
  * ---------------------------------------------------------------------------------------- */

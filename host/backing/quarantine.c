@@ -5,6 +5,8 @@
 
 #include <utlist.h>
 
+#define FILL_LOOK_NS UINT64_C(1000000) /* an idle stream's signal is seen within it */
+
 /* ---- Stuck slots */
 
 static bool is_stuck(const mbr_slot *slot)
@@ -37,7 +39,7 @@ static mbr_range *find_in(mbr_range *head, uint32_t round, uint64_t *index)
     mbr_range *range;
     DL_FOREACH(head, range)
     {
-        if (range->editor != NULL || range->stuck_count == 0)
+        if (range->editor != NULL || range->stuck_count == 0 || range->fill_asked_round == round)
             continue;
         for (*index = 0; *index < range->slot_count; ++*index)
             if (may_retry_slot(&range->slots[*index], round))
@@ -124,6 +126,55 @@ static void retry_slot(mbr_range *range, uint64_t index)
         mbr_extent_recycle(backing, extent);
 }
 
+/* ---- Fills of growths that failed */
+
+static void let_go_of_fills(mbr_range *range)
+{
+    range->fill_stream_id = 0;
+    if (range->keeps_pin)
+        mbr_context_unpin(range->context);
+    range->keeps_pin = false;
+}
+
+/* Nobody will see them done: what is stuck in the range stays so. Its editor calls it. */
+static void give_up_fills(mbr_range *range)
+{
+    mbr_backing *backing = range->backing;
+    mbr_lock_take(&backing->lock);
+    for (uint64_t i = 0; i < range->slot_count; i++) {
+        mbr_slot *slot = &range->slots[i];
+        backing->retry_count -= is_stuck(slot);
+        slot->may_retry = false;
+    }
+    mbr_lock_drop(&backing->lock);
+    let_go_of_fills(range);
+}
+
+/* Nothing is unmapped under a fill that may still run (I11). A retry looks, and does not wait. */
+static bool fills_are_done(mbr_range *range, uint32_t round)
+{
+    if (range->fill_stream_id == 0)
+        return true;
+    mbr_status status = mbr_context_synchronize(range->context, range->fill_stream_id,
+        mbr_clock_now(&mbr_clock_monotonic) + FILL_LOOK_NS, NULL);
+    bool done = status == MBR_OK || MBR_STATUS_CLASS(status) == MBR_CLASS_LOST;
+    if (done)
+        let_go_of_fills(range);
+    else if (status == MBR_UNKNOWN_OBJECT) /* the stream is detached */
+        give_up_fills(range);
+    else
+        range->fill_asked_round = round;
+    return done;
+}
+
+void mbr_backing_give_up_fills(mbr_backing *backing)
+{
+    mbr_range *range;
+    DL_FOREACH(backing->retained, range)
+    if (range->fill_stream_id != 0)
+        give_up_fills(range);
+}
+
 static void retry_slots(mbr_backing *backing)
 {
     int editor;
@@ -133,7 +184,8 @@ static void retry_slots(mbr_backing *backing)
     uint32_t round = ++backing->retry_round;
     mbr_lock_drop(&backing->lock);
     while ((range = begin_one(backing, round, &editor, &index)) != NULL) {
-        retry_slot(range, index);
+        if (fills_are_done(range, round))
+            retry_slot(range, index);
         finish_one(range);
     }
 }

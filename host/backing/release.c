@@ -62,12 +62,15 @@ static void finish_ended(mbr_range *range)
     } else if (keeps) {
         mbr_range_cache(range);
     }
+    range->keeps_pin = withheld && range->fill_stream_id != 0;
+    bool pinned = range->keeps_pin;
     mbr_range_end_edit(range);
     mbr_lock_drop(&backing->lock);
     if (!withheld && !keeps)
         mbr_range_discard(range);
     mbr_backing_keep_watermark(backing);
-    mbr_context_unpin(context);
+    if (!pinned)
+        mbr_context_unpin(context);
 }
 
 static void end_released(mbr_range *range)
@@ -105,6 +108,7 @@ static void end_retained(mbr_range *range)
     DL_DELETE(backing->live, range);
     backing->live_count--;
     mbr_ahead_forget_locked(range);
+    range->fill_stream_id = 0; /* nobody is asked any more */
     range->retained = true;
     DL_APPEND(backing->retained, range);
     mbr_range_end_edit(range);

@@ -105,7 +105,8 @@ typedef struct mbr_range_grow_result {
  * holds no lock that their callbacks take. Errors: MBR_OVER_BUDGET, the mechanism's, the publish
  * callback's; MBR_BUSY: a place is on its way back or quarantined, or a fill is needed on a stream
  * that is captured; MBR_RESIDUAL: an undo failed, or met a capture that is open on the
- * device and forbids it; the rest holds, and those places are MBR_BUSY until the capture ends. */
+ * device and forbids it, or a fill that nobody saw done; the rest holds, and those places are
+ * MBR_BUSY until the capture ends, or until a trim finds the fill done. */
 MBR_API mbr_status mbr_range_grow(mbr_manager *manager, const mbr_range_grow_request *request,
     mbr_range_grow_result *result, mbr_error *error);
 

@@ -163,6 +163,38 @@ TEST(Capture, GrowthThatFails_DestroysNothingOfWhatItMade)
     EXPECT_EQ(MBR_OK, world.end(range));
 }
 
+// A fill on a stream that is not captured goes on meanwhile, and may not be waited for.
+TEST(Capture, GrowthThatFailsFilled_IsQuarantinedUntilTheFillIsSeenDone)
+{
+    CaptureWorld world;
+    mbr_native native = {MBR_NATIVE_STREAM_CPU, 0, 2};
+    uint64_t other = 0;
+    ASSERT_EQ(MBR_OK, mbr_context_attach_stream(world.context, native, &other, nullptr));
+    mbr_range *range = world.reserve(64 * kGranule);
+    world.begin();
+    mbr_range_part part = {range, 0, 0, 2 * kGranule};
+    mbr_grow_options options = {};
+    options.holder = world.kv;
+    options.stream_id = other;
+    options.flags = MBR_GROW_ZEROED;
+    options.parts = &part;
+    options.part_count = 1;
+    options.publish = [](void *) -> mbr_status { return MBR_NOT_READY; };
+    mbr_range_grow_result result = {};
+    result.struct_size = sizeof(result);
+    world.fake.fresh_content = MBR_CONTENT_UNDEFINED;
+    EXPECT_EQ(MBR_RESIDUAL, mbr_backing_grow(world.backing, &options, &result, nullptr));
+    EXPECT_EQ(2u, world.line.fill_count);
+    EXPECT_EQ(2 * kGranule, world.books().quarantined_bytes);
+    world.end_capture(); /* which looks: the line reaches what it signals */
+    EXPECT_EQ(0u, world.books().quarantined_bytes);
+    EXPECT_EQ(0u, world.charged(world.kv));
+    EXPECT_TRUE(world.agree());
+    world.retire();
+    EXPECT_EQ(MBR_OK, world.end(range));
+    EXPECT_EQ(MBR_OK, mbr_context_detach_stream(world.context, other, nullptr));
+}
+
 TEST(Capture, GrowthThatFailsMapped_IsQuarantinedUntilTheCaptureEnds)
 {
     CaptureWorld world;

@@ -128,19 +128,51 @@ TEST(Grow, RefusedAfterFills_WaitsForThemBeforeItUnmaps)
     EXPECT_EQ(MBR_OK, world.end(range));
 }
 
-TEST(Grow, FillsThatNobodySeesDone_KeepTheirExtentsForGood)
+TEST(Grow, FillsThatNobodySeesDone_KeepTheirExtentsUntilTheyAre)
+{
+    for (bool ends_first : {false, true}) {
+        World world;
+        mbr_range *range = with_stale_cache(world);
+        EXPECT_EQ(MBR_RESIDUAL, grow_zeroed(world, range, 4, MBR_NOT_READY)); /* it times out */
+        EXPECT_EQ(4 * kGranule, world.books().quarantined_bytes);
+        if (ends_first) {
+            EXPECT_EQ(MBR_OK, world.end(range));
+        }
+        uint64_t unmaps = world.fake.calls(Slot::kUnmap);
+        mbr_backing_trim(world.backing, UINT64_MAX);
+        EXPECT_EQ(unmaps, world.fake.calls(Slot::kUnmap)) << "nobody has seen them done";
+        EXPECT_EQ(MBR_IN_USE, mbr_context_destroy(world.context, nullptr)) << "it is asked again";
+        EXPECT_TRUE(world.agree());
+        world.line.works_while_waited = true;
+        uint64_t signals = world.line.signalled;
+        mbr_backing_trim(world.backing, UINT64_MAX);
+        EXPECT_EQ(signals + 1, world.line.signalled) << "once for all of the range";
+        EXPECT_EQ(unmaps + 4, world.fake.calls(Slot::kUnmap));
+        EXPECT_EQ(0u, world.books().quarantined_bytes);
+        EXPECT_EQ(0u, world.charged(world.kv));
+        EXPECT_TRUE(world.agree());
+        if (!ends_first) {
+            EXPECT_EQ(MBR_OK, world.grow(range, 0, 4 * kGranule)) << "the places are in use again";
+            EXPECT_EQ(MBR_OK, world.end(range));
+        }
+    }
+}
+
+TEST(Grow, FillsOnAStreamThatIsDetached_KeepTheirExtentsForGood)
 {
     World world;
     world.leaks = true;
     mbr_range *range = with_stale_cache(world);
-    EXPECT_EQ(MBR_RESIDUAL, grow_zeroed(world, range, 4, MBR_NOT_READY)); /* the wait times out */
+    EXPECT_EQ(MBR_RESIDUAL, grow_zeroed(world, range, 4, MBR_NOT_READY));
+    EXPECT_EQ(MBR_OK, world.end(range));
+    EXPECT_EQ(MBR_OK, mbr_context_detach_stream(world.context, world.stream, nullptr));
+    mbr_backing_trim(world.backing, UINT64_MAX);
     EXPECT_EQ(4u, world.fake.mappings());
     EXPECT_EQ(4 * kGranule, world.books().quarantined_bytes);
     EXPECT_TRUE(world.agree());
-    world.line.reach_all();
-    EXPECT_EQ(MBR_OK, world.end(range));
-    EXPECT_TRUE(world.agree());
-}
+    mbr_native native = {MBR_NATIVE_STREAM_CPU, 0, 1}; /* for the world's end */
+    EXPECT_EQ(MBR_OK, mbr_context_attach_stream(world.context, native, &world.stream, nullptr));
+} /* what is leaked does not keep the context */
 
 TEST(Grow, PublishRefusesForMemory_IsNotTheDevicesWord)
 {

@@ -1,0 +1,60 @@
+// One thread maps and unmaps, others work next door: in the same range, and in another.
+#include "tests/unit/bind/host_world.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <thread>
+
+namespace membrane
+{
+namespace
+{
+
+// Writes each page of its own and reads it back, until it is told to stop. Returns the rounds.
+uint64_t work_on(uint64_t address, uint64_t bytes, const std::atomic<bool> &stops)
+{
+    uint64_t rounds = 0;
+    for (; !stops; rounds++) {
+        for (uint64_t at = 0; at < bytes; at += 4096) {
+            auto *word = reinterpret_cast<volatile uint64_t *>(address + at);
+            EXPECT_EQ(rounds == 0 ? 0 : at + rounds - 1, *word);
+            *word = at + rounds;
+        }
+        std::this_thread::yield();
+    }
+    return rounds;
+}
+
+// kvcached#465. MEMBRANE_OPERATIONS asks for other than a thousand rounds.
+TEST(Neighbour, MappingsNextDoor_DisturbNobody)
+{
+    const char *wanted = std::getenv("MEMBRANE_OPERATIONS");
+    const int mappings = wanted != nullptr ? std::atoi(wanted) : 1000;
+    HostWorld world;
+    auto range = world.reserve(64 * kMiB), other = world.reserve(8 * kMiB);
+    ASSERT_EQ(MBR_OK, world.grow(range.range, 0, 2 * kMiB));
+    ASSERT_EQ(MBR_OK, world.grow(other.range, 0, 2 * kMiB));
+    std::atomic<bool> stops{false};
+    std::atomic<uint64_t> rounds{0};
+    std::thread same([&] { rounds += work_on(range.address, 2 * kMiB, stops); });
+    std::thread beside([&] { rounds += work_on(other.address, 2 * kMiB, stops); });
+    auto request = sized<mbr_range_release_request>();
+    request.flags = MBR_FREE_NOW;
+    request.piece = {range.range, 2 * kMiB, 2 * kMiB};
+    auto result = sized<mbr_range_decommit_result>();
+    for (int i = 0; i < mappings && !HasFailure(); i++) {
+        ASSERT_EQ(MBR_OK, world.grow(range.range, 2 * kMiB, 2 * kMiB));
+        ASSERT_EQ(MBR_OK, mbr_range_decommit(world.manager, &request, &result, &world.error));
+        ASSERT_EQ(2 * kMiB, result.decommitted_bytes);
+    }
+    stops = true;
+    same.join();
+    beside.join();
+    EXPECT_GT(rounds, 1u);
+    EXPECT_TRUE(world.clean());
+    EXPECT_EQ(MBR_OK, world.release(range.range));
+    EXPECT_EQ(MBR_OK, world.release(other.range));
+}
+
+} // namespace
+} // namespace membrane
