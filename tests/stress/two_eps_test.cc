@@ -33,7 +33,6 @@ struct Stream {
 };
 
 struct Ep {
-    mbr_cpu *cpu;
     mbr_ep_handle ep;
     mbr_binding_handle binding;
     Stream own[kThreads], shared; // the shared one reads what the others wrote
@@ -52,9 +51,15 @@ struct Written {
     std::atomic<int> readers;
 };
 
+void Write(void *context)
+{
+    const Written *written = static_cast<const Written *>(context);
+    memset(view_of(written->address), written->byte, written->bytes);
+}
+
 bool Holds(const Written &written)
 {
-    const uint8_t *at = reinterpret_cast<const uint8_t *>(written.address);
+    const uint8_t *at = view_of(written.address);
     return at[0] == written.byte && memcmp(at, at + 1, written.bytes - 1) == 0;
 }
 
@@ -94,14 +99,8 @@ class Stress
   public:
     Stress()
     {
-        eps_[0] = {world_.cpu, world_.ep, world_.binding, {}, {world_.native, world_.stream}};
-        eps_[1].cpu = nullptr;
-        Check(mbr_cpu_create(nullptr, &eps_[1].cpu, nullptr));
-        mbr_ep_request request = sized<mbr_ep_request>();
-        request.name = "second";
-        request.order = mbr_cpu_order(eps_[1].cpu);
-        request.transfer = mbr_cpu_transfer(eps_[1].cpu);
-        request.instance = mbr_cpu_instance(eps_[1].cpu);
+        eps_[0] = {world_.ep, world_.binding, {}, {world_.native, world_.stream}};
+        mbr_ep_request request = world_.ep_request("second");
         Check(mbr_ep_create(world_.manager, &request, &eps_[1].ep, nullptr));
         mbr_bind_request bind = world_.bind_request();
         bind.ep = eps_[1].ep;
@@ -115,11 +114,10 @@ class Stress
     {
         for (Ep &ep : eps_)
             for (Stream &stream : ep.own)
-                Detach(&ep, &stream);
-        Detach(&eps_[1], &eps_[1].shared);
+                Detach(&stream);
+        Detach(&eps_[1].shared);
         Check(mbr_manager_unbind(world_.manager, eps_[1].binding, nullptr));
         Check(mbr_ep_destroy(world_.manager, eps_[1].ep, kNever, nullptr));
-        Check(mbr_cpu_destroy(eps_[1].cpu, nullptr));
     }
 
     void Run(int number, uint64_t seed, std::chrono::steady_clock::time_point end)
@@ -179,28 +177,24 @@ class Stress
 
     void Attach(Ep *ep, Stream *stream)
     {
-        Check(mbr_cpu_stream_create(ep->cpu, &stream->native, nullptr));
+        stream->native = world_.make_stream();
         Check(
             mbr_ep_attach_stream(world_.manager, ep->ep, stream->native, &stream->handle, nullptr));
     }
-    void Detach(Ep *ep, Stream *stream)
+    void Detach(Stream *stream)
     {
         Check(mbr_ep_detach_stream(world_.manager, stream->handle, nullptr));
-        Check(mbr_cpu_stream_destroy(ep->cpu, stream->native, nullptr));
+        world_.end_stream(stream->native);
     }
 
     // Writes and reads back on the thread's own stream, and at times reads on the shared one.
     void Work(Ep *ep, int number, uint64_t address, uint64_t bytes, bool shared, uint8_t byte)
     {
         Written *written = new Written{address, bytes, byte, &counts_, {false}, {1 + shared}};
-        Check(mbr_cpu_fill(ep->cpu, ep->own[number].native, address, byte, bytes, nullptr));
-        Submit(ep, ep->own[number].native, ReadBack, written);
+        world_.submit(ep->own[number].native, Write, written);
+        world_.submit(ep->own[number].native, ReadBack, written);
         if (shared)
-            Submit(ep, ep->shared.native, ReadElsewhere, written);
-    }
-    void Submit(Ep *ep, mbr_native native, void (*function)(void *), Written *written)
-    {
-        Check(mbr_cpu_host_function(ep->cpu, native, function, written, nullptr));
+            world_.submit(ep->shared.native, ReadElsewhere, written);
     }
 
     void Free(const Block &block)
