@@ -200,7 +200,8 @@ bool mbr_extent_needs_fill(const mbr_range *range, const mbr_extent *extent, uin
     if (extent->content == MBR_CONTENT_ZERO)
         return false;
     return (flags & MBR_GROW_ZEROED) != 0 || extent->isolation_group != range->isolation_group ||
-        (extent->content == MBR_CONTENT_UNDEFINED && range->backing->has_groups);
+        (extent->content == MBR_CONTENT_UNDEFINED &&
+            atomic_load_explicit(&range->backing->has_groups, memory_order_relaxed));
 }
 
 static mbr_status fill_item(mbr_growth_run *run, mbr_plan_item *item)

@@ -187,7 +187,9 @@ struct mbr_backing {
     mbr_condition edited; /* an editor is done, or an attach */
     bool attaching;       /* one attach at a time: the first mapping of a held extent is its own */
     uint32_t first_group; /* isolation groups: the first one served, and whether there are more */
-    bool has_group, has_groups;
+    bool has_group;
+    _Atomic bool has_groups; /* written under the lock; a growth looks without it, after its extents
+                              * were made: of what another group gave back it then knows */
     _Atomic uint64_t keep_bytes;
     _Atomic uint64_t idle_bytes; /* of slabs above */
     mbr_idle_keeper *keepers;    /* lock */

@@ -335,7 +335,8 @@ void mbr_backing_serve_group_locked(mbr_backing *backing, uint32_t isolation_gro
     if (!backing->has_group)
         backing->first_group = isolation_group;
     backing->has_group = true;
-    backing->has_groups |= isolation_group != backing->first_group;
+    if (isolation_group != backing->first_group)
+        atomic_store_explicit(&backing->has_groups, true, memory_order_relaxed);
 }
 
 mbr_status mbr_backing_reserve(

@@ -106,7 +106,8 @@ static mbr_status allocate_eager(mbr_backing *backing, const mbr_span *span, uin
     *answered = true;
     mbr_lock_take(&backing->lock);
     mbr_backing_serve_group_locked(backing, span->isolation_group);
-    bool zeroed = backing->has_groups && backing->mechanism->fresh_content != MBR_CONTENT_ZERO;
+    bool zeroed = atomic_load_explicit(&backing->has_groups, memory_order_relaxed) &&
+        backing->mechanism->fresh_content != MBR_CONTENT_ZERO;
     mbr_lock_drop(&backing->lock);
     status = mbr_port_allocate(backing->port, span->bytes, align_bytes, most_bytes,
         zeroed ? MBR_ALLOCATE_ZEROED : 0, answer, error);
