@@ -167,19 +167,10 @@ struct RealSlots {
 
 RealBelow::RealBelow()
 {
-    const mbr_plugin_vtable *plugin = host_test::plugin_from_file(plugin_under_test().path);
-    auto request = sized<mbr_mechanisms_request>();
-    auto first = sized<mbr_mechanism_description>();
-    auto error = sized<mbr_error>();
-    EXPECT_EQ(MBR_OK, plugin->mechanisms(nullptr, &request, &first, &error)) << error.text;
     host_test::Options options;
     for (const mbr_option &option : plugin_under_test().page_granule)
         options.push_back({option.key, option.value});
-    mbr_instance *instance = nullptr;
-    EXPECT_EQ(
-        MBR_OK, host_test::Mechanism::open_with(plugin, first.name, options, &instance, &error))
-        << error.text;
-    real_ = host_test::Mechanism(plugin, instance);
+    real_ = host_test::Mechanism::open_first(plugin_under_test().path, options);
 }
 
 /* The facts that decide how a host works are the real one's. */

@@ -100,6 +100,18 @@ Mechanism Mechanism::open(const Options &options)
     return {plugin, instance};
 }
 
+Mechanism Mechanism::open_first(const char *path, const Options &options)
+{
+    const mbr_plugin_vtable *plugin = plugin_from_file(path);
+    auto request = sized<mbr_mechanisms_request>();
+    auto first = sized<mbr_mechanism_description>();
+    auto error = sized<mbr_error>();
+    mbr_instance *instance = nullptr;
+    EXPECT_EQ(plugin->mechanisms(nullptr, &request, &first, &error), MBR_OK) << error.text;
+    EXPECT_EQ(open_with(plugin, first.name, options, &instance, &error), MBR_OK) << error.text;
+    return {plugin, instance};
+}
+
 Result Mechanism::close()
 {
     return call(plugin->close, instance, sized<mbr_close_request>());

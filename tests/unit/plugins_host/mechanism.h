@@ -58,6 +58,8 @@ class Mechanism
 
     // Opens mechanism "host" of the real file; the test fails if that does.
     static Mechanism open(const Options &options = {});
+    // The first mechanism of this file.
+    static Mechanism open_first(const char *path, const Options &options);
     static mbr_status open_with(const mbr_plugin_vtable *plugin, const char *mechanism,
         const Options &options, mbr_instance **instance, mbr_error *error);
 
