@@ -10,9 +10,10 @@
 #include <time.h>
 
 #define FIRST_ROOM_COUNT 8u
-#define SPIN_COUNT 64u                /* looks of a wait before it sleeps in between */
-#define PAUSE_FIRST_NS UINT64_C(2000) /* doubled from look to look */
+#define SPIN_COUNT 64u /* looks of a wait before it sleeps in between */
+#define PAUSE_FIRST_NS UINT64_C(2000)
 #define PAUSE_LAST_NS UINT64_C(1000000)
+#define PAUSE_SHARE 64 /* of the wait so far: so much of it is slept past its end at most */
 
 struct mbr_line {
     struct mbr_object object; /* first; busy while it is opened or closed */
@@ -275,14 +276,11 @@ static mbr_status reached(
     return leave(instance, line, status);
 }
 
-/* Between two looks of a wait, at most until the deadline. */
-static void pause_until(uint32_t look_count, uint64_t now_ns, uint64_t deadline_ns)
+/* Between two looks of a wait that takes `waited_ns` already. */
+static void pause_between(uint64_t waited_ns, uint64_t most_ns)
 {
-    if (look_count < SPIN_COUNT)
-        return;
-    uint64_t doublings = mbr_min(look_count - SPIN_COUNT, 20);
-    uint64_t pause_ns =
-        mbr_min(mbr_min(PAUSE_FIRST_NS << doublings, PAUSE_LAST_NS), deadline_ns - now_ns);
+    uint64_t pause_ns = mbr_max(waited_ns / PAUSE_SHARE, PAUSE_FIRST_NS);
+    pause_ns = mbr_min(mbr_min(pause_ns, PAUSE_LAST_NS), most_ns);
     const struct timespec pause = {.tv_nsec = (long)pause_ns};
     (void)nanosleep(&pause, NULL); /* a signal only means one more look */
 }
@@ -291,6 +289,7 @@ static void pause_until(uint32_t look_count, uint64_t now_ns, uint64_t deadline_
 static mbr_status await_locked(mbr_instance *instance, struct mbr_line *line, uint64_t value,
     uint64_t deadline_ns, mbr_error *error)
 {
+    uint64_t begin_ns = mbr_clock_now(&mbr_clock_monotonic);
     for (uint32_t look_count = 0;; look_count++) {
         mbr_status status = look_locked(instance, line, error);
         if (status != MBR_OK || line->reached >= value)
@@ -301,7 +300,8 @@ static mbr_status await_locked(mbr_instance *instance, struct mbr_line *line, ui
                 "line %" PRIu64 " has reached %" PRIu64 ", not %" PRIu64, line->object.id,
                 line->reached, value);
         unlock_line(line);
-        pause_until(look_count, now_ns, deadline_ns);
+        if (look_count >= SPIN_COUNT)
+            pause_between(now_ns - begin_ns, deadline_ns - now_ns);
         lock_line(line);
     }
 }

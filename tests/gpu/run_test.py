@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
 
 ROOT = os.getcwd()
@@ -34,8 +35,8 @@ ROW = {"id": "P3", "what": "commit parked", "value": 2.5, "unit": "us", "against
        "note": "16 handles"}
 
 
-def script(name):
-    loader = importlib.machinery.SourceFileLoader(name, os.path.join(ROOT, "tools/gpu", name))
+def script(name, folder="tools/gpu"):
+    loader = importlib.machinery.SourceFileLoader(name, os.path.join(ROOT, folder, name))
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
     loader.exec_module(module)
     return module
@@ -164,6 +165,45 @@ class RunTest(unittest.TestCase):
         code, _, wrong = self.folder.run("--only", "inspect")
         self.assertEqual((1, 1), (code, len(wrong.splitlines())))
         self.assertIn("no NVIDIA GPU answers here", wrong)
+
+
+class TraceTest(unittest.TestCase):
+    def test_Peaks_AreThoseOfTheTokensThatLive(self):
+        torch = types.ModuleType("torch")
+        torch.uint8, self.taken = None, 0
+        torch.cuda = types.SimpleNamespace(
+            mem_get_info=lambda: ((1 << 40) - self.taken, 1 << 40), synchronize=lambda: None)
+        test = self
+
+        class Tensor:
+            def __init__(self, size, **_):
+                self.size = size
+                test.taken += size
+
+            def __del__(self):
+                test.taken -= self.size
+
+            def numel(self):
+                return self.size
+
+            def __getitem__(self, _part):
+                return self
+
+            def copy_(self, _other):
+                pass
+
+        torch.empty = Tensor
+        sys.modules["torch"] = torch
+        self.addCleanup(sys.modules.pop, "torch")
+        trace = script("torch_trace.py", "tests/gpu")
+        service = trace.serve([(0.0, 300, 60), (0.5, 30, 240)])
+        token = trace.LAYERS * trace.PLANES * trace.ROW_BYTES
+        self.assertEqual(0, self.taken)
+        self.assertGreaterEqual(service.owned_peak, service.live_peak)
+        # At the end of the first: 300 + 60 tokens of it, 30 + 46 of the second, which ends with 270.
+        self.assertLessEqual(abs(service.live_peak / token - 436), 1)
+        # Two chunks and one; and the second grows while the first is gone.
+        self.assertEqual(3 * trace.CHUNK_TOKENS * token, service.owned_peak)
 
 
 class ReportTest(unittest.TestCase):

@@ -12,6 +12,7 @@
 
 #define SMALL_BYTES (UINT64_C(64) << 20)
 #define HANDLE_LIMIT_COUNT 512
+#define REFRESH_BYTES (UINT64_C(2) << 20) /* a granule of any plugin */
 
 typedef struct commit_state {
     mbr_bench_device *device;
@@ -147,7 +148,8 @@ static bool open_field(mbr_bench *bench, commit_field *field)
         &field->device, .bytes = bytes, .extent_bytes = granule, .way = MBR_HAND_EACH};
     field->hand_small = (commit_state){&field->device, .bytes = bytes, .extent_bytes = small};
     field->hand_large = (commit_state){&field->device, .bytes = bytes, .extent_bytes = bytes};
-    field->refresher = (commit_state){&field->device, .bytes = granule, .extent_bytes = granule};
+    uint64_t little = granule > REFRESH_BYTES ? granule : REFRESH_BYTES;
+    field->refresher = (commit_state){&field->device, .bytes = little, .extent_bytes = little};
     commit_state *all[] = {&field->ours_small, &field->ours_large, &field->loop, &field->hand_small,
         &field->hand_large};
     for (size_t i = 0; i < 5; i++)
