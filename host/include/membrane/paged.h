@@ -18,8 +18,9 @@
  *
  * Thread rule: a store's calls are any-thread; one sequence is used by one thread at a time. Rows
  * that two sequences share are read by any thread. The store calls back nobody; before a refusal
- * holders of the role cache are asked (membrane/range.h): the caller holds no lock that they take.
- */
+ * holders of the role cache are asked (membrane/range.h): the caller holds no lock that they take,
+ * and a callback names no sequence that its own thread is about to move. A device's work on a page
+ * is done before the page is given up: the store waits for no stream. */
 #ifndef MEMBRANE_PAGED_H
 #define MEMBRANE_PAGED_H
 

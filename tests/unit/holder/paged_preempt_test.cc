@@ -2,6 +2,7 @@
 // what it gives under real pressure, and threads that do it all at once.
 #include "tests/unit/holder/paged_world.h"
 
+#include <atomic>
 #include <thread>
 
 namespace membrane
@@ -145,6 +146,73 @@ TEST(PagedPreempt, CouldGive_WithLittleRoomForSavedPages_CountsOnlyWhatFits)
     ASSERT_EQ(MBR_OK, world.offer(two));
     world.give(kExtent); /* what was kept empty */
     EXPECT_EQ(0u, mbr_paged_could_give(world.store, UINT64_MAX)) << "17 pages, and room for 16";
+}
+
+TEST(PagedPreempt, CouldGive_WithAnAllowanceForSavedPages_CountsNoMoreThanThat)
+{
+    PagedShape shape;
+    shape.saved_allowance = kExtent;
+    PagedWorld world(shape);
+    Plain *one = world.started(16 * 6), *two = world.started(16 * 6);
+    ASSERT_EQ(MBR_OK, world.offer(one));
+    ASSERT_EQ(MBR_OK, world.offer(two));
+    EXPECT_EQ(kExtent, mbr_paged_could_give(world.store, UINT64_MAX));
+    EXPECT_EQ(kExtent, world.give(UINT64_MAX));
+    EXPECT_EQ(0u, mbr_paged_could_give(world.store, UINT64_MAX)) << "the allowance is used up";
+    world.check();
+}
+
+/* Half-way through a preemption its growth asks a cache for room. There, the store says that what
+ * moves gives nothing, and another thread ends the sequence: that waits until the move is over. */
+TEST(PagedPreempt, End_WhileItIsBeingMoved_WaitsForTheMove)
+{
+    struct Asked {
+        PagedWorld *world = nullptr;
+        mbr_paged_sequence moving = {0};
+        std::thread ender;
+        std::atomic<bool> entered = false;
+        uint64_t could = UINT64_MAX;
+        mbr_status ended = MBR_NOT_READY;
+    } asked;
+    PagedWorld world({}, 64 * kMiB, 2 * kExtent);
+    ASSERT_EQ(MBR_OK, world.preempt(world.started(16 * 6))); /* half of the room is taken */
+    world.give(UINT64_MAX);
+    auto holder = sized<mbr_holder_request>();
+    holder.role = MBR_ROLE_CACHE;
+    holder.authority = world.saved_authority;
+    holder.name = "cache";
+    holder.allowance_bytes = MBR_NO_ALLOWANCE;
+    holder.pressed.context = &asked;
+    holder.pressed.ask = [](void *context, const mbr_pressure *) -> uint64_t {
+        auto *it = static_cast<Asked *>(context);
+        if (it->ender.joinable())
+            return 0; /* asked before */
+        it->could = mbr_paged_could_give(it->world->store, UINT64_MAX);
+        it->ender = std::thread([it] {
+            it->entered = true;
+            it->ended = mbr_paged_end(it->world->store, it->moving, nullptr);
+        });
+        while (!it->entered)
+            std::this_thread::yield();
+        return 0;
+    };
+    holder.pressed.give = [](void *, const mbr_pressure *, uint64_t) {};
+    mbr_holder_handle cache;
+    ASSERT_EQ(MBR_OK, mbr_manager_create_holder(world.manager, &holder, &cache, &world.error));
+    asked.world = &world;
+    ASSERT_EQ(MBR_OK, mbr_paged_begin(world.store, &asked.moving, &world.error));
+    ASSERT_EQ(MBR_OK, mbr_paged_append(world.store, asked.moving, 17 * 6, nullptr, &world.error));
+    ASSERT_EQ(MBR_OK, mbr_paged_offer(world.store, asked.moving, &world.error));
+    EXPECT_EQ(MBR_OVER_BUDGET, mbr_paged_preempt(world.store, asked.moving, nullptr, &world.error))
+        << world.error.text;
+    ASSERT_TRUE(asked.ender.joinable()) << "the cache was not asked";
+    asked.ender.join();
+    EXPECT_EQ(MBR_OK, asked.ended);
+    EXPECT_EQ(0u, asked.could);
+    EXPECT_EQ(MBR_STALE, mbr_paged_end(world.store, asked.moving, &world.error));
+    world.check();
+    EXPECT_TRUE(world.clean());
+    ASSERT_EQ(MBR_OK, mbr_manager_destroy_holder(world.manager, cache, &world.error));
 }
 
 TEST(PagedPreempt, Give_SavedUnderTheSameAuthority_WouldGainNothingAndMovesNothing)

@@ -44,6 +44,11 @@ TEST(Paged, Create_OfWhatCannotWork_IsRefusedWithTheValueAndNothingIsLeft)
             [](mbr_paged_request &r) { r.page_bytes = UINT64_C(1) << 62, r.extent_bytes = 0; }},
         {"max_pages 0", MBR_INVALID_ARGUMENT, [](mbr_paged_request &r) { r.max_pages = 0; }},
         {"max_pages", MBR_INVALID_ARGUMENT, [](mbr_paged_request &r) { r.max_pages = UINT64_MAX; }},
+        {"above 2^64", MBR_OVERFLOW,
+            [](mbr_paged_request &r) {
+                r.page_bytes = UINT64_C(1) << 40, r.extent_bytes = 0;
+                r.max_pages = UINT64_C(1) << 30;
+            }},
         {"max_tokens 0", MBR_INVALID_ARGUMENT, [](mbr_paged_request &r) { r.max_tokens = 0; }},
         {"max_tokens", MBR_INVALID_ARGUMENT,
             [](mbr_paged_request &r) { r.max_tokens = (UINT64_C(1) << 40) + 1; }},
@@ -285,6 +290,27 @@ TEST(Paged, Rewind_OfOneFork_LeavesTheOthersUndisturbed)
 }
 
 /* ---- Handles */
+
+TEST(Paged, Looking_PastTheEnd_IsOutOfRange)
+{
+    PagedWorld world({});
+    Plain *plain = world.started(13);
+    uint64_t address = 1, rows = 1;
+    uint32_t pages[4];
+    EXPECT_EQ(MBR_OUT_OF_RANGE,
+        mbr_paged_locate(world.store, plain->handle, 13, &address, &rows, &world.error));
+    EXPECT_EQ(0u, address + rows);
+    EXPECT_EQ(MBR_OUT_OF_RANGE,
+        mbr_paged_list_pages(world.store, plain->handle, 1, 3, pages, &world.error));
+    EXPECT_EQ(MBR_OUT_OF_RANGE,
+        mbr_paged_list_pages(world.store, plain->handle, UINT64_MAX, 2, pages, &world.error));
+    EXPECT_EQ(MBR_OK, mbr_paged_list_pages(world.store, plain->handle, 3, 0, pages, &world.error));
+    EXPECT_EQ(MBR_OUT_OF_RANGE,
+        mbr_paged_prepare(world.store, plain->handle, UINT64_MAX, 2, nullptr, &world.error));
+    EXPECT_EQ(MBR_OUT_OF_RANGE,
+        mbr_paged_append(world.store, plain->handle, UINT64_MAX, nullptr, &world.error));
+    world.check();
+}
 
 TEST(Paged, Sequence_EndedTwiceOrUsedAfterItsEnd_IsStaleAndTouchesNothing)
 {

@@ -21,7 +21,7 @@ PagedWorld::PagedWorld(const PagedShape &wanted, uint64_t limit, uint64_t saved_
     holder_request.role = MBR_ROLE_STAGING;
     holder_request.authority = shape.saves_here ? authority : saved_authority;
     holder_request.name = "saved";
-    holder_request.allowance_bytes = MBR_NO_ALLOWANCE;
+    holder_request.allowance_bytes = shape.saved_allowance;
     EXPECT_EQ(MBR_OK, mbr_manager_create_holder(manager, &holder_request, &saved_holder, &error));
     auto bind = bind_request();
     bind.authority = holder_request.authority;

@@ -24,6 +24,7 @@ struct PagedShape {
     uint64_t window_tokens = 0;
     uint64_t sink_tokens = 0;
     uint64_t keep_bytes = 0;
+    uint64_t saved_allowance = MBR_NO_ALLOWANCE;
     bool saves = true;
     bool saves_here = false; // under the store's own authority
 };
