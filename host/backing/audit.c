@@ -4,7 +4,7 @@
 #include <utlist.h>
 
 typedef struct mbr_totals {
-    uint64_t extents, pooled, parked, ahead, held, committed_ends_wrong, states_wrong;
+    uint64_t extents, pooled, parked, ahead, aliases, held, committed_ends_wrong, states_wrong;
 } mbr_totals;
 
 /* Every extent is counted where its list of users begins. */
@@ -45,6 +45,7 @@ static void count_range(const mbr_range *range, mbr_totals *totals)
             totals->parked += slot->extent->owned_bytes;
         if (slot->is_ahead)
             totals->ahead += slot->extent->owned_bytes;
+        totals->aliases += slot->state == MBR_SLOT_PARKED_ALIAS;
         totals->states_wrong += slot->is_ahead && slot->state != MBR_SLOT_PARKED;
         if (slot->extent->slots == slot)
             count_extent(slot->extent, totals);
@@ -96,6 +97,7 @@ mbr_status mbr_backing_audit(mbr_backing *backing, mbr_error *error)
         {"pooled bytes", backing->pooled_bytes, totals.pooled},
         {"parked bytes", backing->parked_bytes, totals.parked},
         {"bytes ahead of need", backing->ahead_bytes, totals.ahead},
+        {"parked aliases", backing->parked_alias_count, totals.aliases},
         {"held bytes", backing->held_bytes, totals.held},
         {"extents whose state does not fit their users", 0, totals.states_wrong},
         {"ranges whose committed end is wrong", 0, totals.committed_ends_wrong},

@@ -158,11 +158,12 @@ bool mbr_backing_discard_cached(mbr_backing *backing)
 /* An eviction ends at a place that gets stuck, which is not cached any more: the others go on. */
 void mbr_backing_empty_cache(mbr_backing *backing)
 {
-    uint64_t before = UINT64_MAX, left = cached_bytes(backing);
-    for (; left != 0 && left < before; left = cached_bytes(backing)) {
+    uint64_t before, left = UINT64_MAX;
+    do {
         before = left;
         mbr_backing_evict(backing, UINT64_MAX);
-    }
+        left = cached_bytes(backing);
+    } while (left != 0 && left < before);
     mbr_backing_discard_cached(backing);
 }
 
@@ -332,6 +333,7 @@ void mbr_backing_read(mbr_backing *backing, mbr_backing_figures *figures)
         .quarantined_count = backing->quarantined_count,
         .retained_bytes = backing->retained_bytes,
         .ahead_bytes = backing->ahead_bytes,
+        .parked_alias_count = backing->parked_alias_count,
     };
     mbr_lock_drop(&backing->lock);
 }

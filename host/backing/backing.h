@@ -120,6 +120,7 @@ typedef struct mbr_backing_figures {
     uint64_t extent_count, range_count, cached_range_count, prefix_count;
     uint64_t quarantined_count, retained_bytes;
     uint64_t ahead_bytes; /* of parked */
+    uint64_t parked_alias_count;
 } mbr_backing_figures;
 
 void mbr_backing_read(mbr_backing *backing, mbr_backing_figures *figures);
@@ -128,6 +129,12 @@ mbr_status mbr_backing_audit(mbr_backing *backing, mbr_error *error);
 
 /* ---- Ranges
  * ---------------------------------------------------------------------------------------- */
+/* Where the first whole extent of a prefix goes, which a kept range may have there already. */
+typedef struct mbr_alias_hint {
+    uint64_t extent_id; /* 0: none */
+    uint64_t offset_bytes;
+} mbr_alias_hint;
+
 typedef struct mbr_range_options {
     mbr_context *context; /* pinned until the range is gone */
     uint32_t isolation_group;
@@ -135,6 +142,7 @@ typedef struct mbr_range_options {
     uint64_t bytes;
     uint64_t align_bytes;
     uint64_t expected_bytes; /* a hint: what will be committed soon; 0: unknown */
+    mbr_alias_hint alias;    /* a hint: of the prefix that will be mapped into it */
     mbr_growth growth;
     uint64_t handle; /* the client's, for reports */
 } mbr_range_options;
@@ -203,6 +211,7 @@ mbr_status mbr_backing_make_prefix(mbr_backing *backing, const mbr_range_part *p
 mbr_status mbr_prefix_map_into(mbr_prefix *prefix, mbr_range *const *targets, uint32_t target_count,
     const uint64_t *limit_bytes, mbr_holder *holder, mbr_prefix_attach_result *result,
     mbr_error *error);
+mbr_alias_hint mbr_prefix_hint(mbr_prefix *prefix, uint32_t piece);
 void mbr_prefix_end(mbr_prefix *prefix);
 mbr_backing *mbr_prefix_backing(const mbr_prefix *prefix);
 void mbr_prefix_figures_read(mbr_prefix *prefix, mbr_prefix_figures *figures);

@@ -70,7 +70,8 @@ static bool unpark_one(mbr_backing *backing, const void *editor)
         return unmapped;
     mbr_lock_take(&backing->lock);
     mbr_range_end_edit(range);
-    bool empty = range->cached && range->parked_bytes + range->stuck_count == 0 &&
+    bool empty = range->cached &&
+        range->parked_bytes + range->stuck_count + range->parked_alias_count == 0 &&
         backing->cached_count > MBR_CACHED_RANGE_LIMIT_COUNT / 2;
     if (empty)
         mbr_range_uncache(range);
@@ -120,6 +121,12 @@ static bool give_one_ahead(mbr_backing *backing, uint64_t *released)
 
 typedef enum mbr_evicted { MBR_EVICT_ALL, MBR_EVICT_KEPT } mbr_evicted;
 
+/* It holds bytes only where nobody else has the extent any more, so it comes last. */
+static bool give_up_alias(mbr_backing *backing, mbr_evicted which)
+{
+    return which == MBR_EVICT_ALL && mbr_alias_give_up_one(backing, false);
+}
+
 static uint64_t evict(mbr_backing *backing, uint64_t bytes, const void *editor, mbr_evicted which)
 {
     uint64_t released = 0;
@@ -137,7 +144,7 @@ static uint64_t evict(mbr_backing *backing, uint64_t bytes, const void *editor, 
             ahead = give_one_ahead(backing, &released);
         else if (extent != NULL)
             released += mbr_extent_destroy(backing, extent);
-        else if (!unpark_one(backing, editor))
+        else if (!unpark_one(backing, editor) && !give_up_alias(backing, which))
             break;
     }
     mbr_port_leave_gate(backing->port);
@@ -166,12 +173,16 @@ static uint64_t trim(mbr_backing *backing, uint64_t keep_bytes, mbr_evicted whic
 
 uint64_t mbr_backing_trim(mbr_backing *backing, uint64_t keep_bytes)
 {
-    return mbr_backing_retry_quarantined(backing) + trim(backing, keep_bytes, MBR_EVICT_ALL);
+    uint64_t released = mbr_backing_retry_quarantined(backing);
+    if (keep_bytes == 0)
+        released += evict(backing, UINT64_MAX, NULL, MBR_EVICT_ALL);
+    return released + trim(backing, keep_bytes, MBR_EVICT_ALL);
 }
 
 void mbr_backing_catch_up(mbr_backing *backing)
 {
     mbr_backing_retry_quarantined(backing);
+    mbr_alias_catch_up(backing);
     mbr_backing_keep_watermark(backing);
 }
 

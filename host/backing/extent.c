@@ -57,7 +57,10 @@ void mbr_extent_pay(mbr_extent *extent, mbr_holder *payer)
 void mbr_extent_add_slot(mbr_extent *extent, mbr_slot *slot)
 {
     slot->extent = extent;
-    DL_APPEND(extent->slots, slot);
+    if (extent->parked_alias_count != 0) /* they stay the last */
+        DL_PREPEND(extent->slots, slot);
+    else
+        DL_APPEND(extent->slots, slot);
     extent->slot_count++;
 }
 
@@ -67,6 +70,16 @@ void mbr_extent_remove_slot(mbr_extent *extent, mbr_slot *slot)
     slot->extent = NULL;
     slot->holder = NULL;
     extent->slot_count--;
+}
+
+/* The first prefix that keeps it, else who uses it, else the cache for aliases that are parked. */
+static mbr_holder *payer_of(const mbr_backing *backing, const mbr_extent *extent)
+{
+    if (extent->keeps != NULL)
+        return extent->keeps->prefix->holder;
+    if (extent->slot_count == extent->parked_alias_count)
+        return backing->cache;
+    return extent->slots->holder;
 }
 
 bool mbr_extent_settle_users(mbr_backing *backing, mbr_extent *extent)
@@ -80,8 +93,7 @@ bool mbr_extent_settle_users(mbr_backing *backing, mbr_extent *extent)
     } else if (extent->slot_count == 1) {
         mbr_extent_move(backing, extent, MBR_EXTENT_MAPPED);
     }
-    mbr_extent_pay(
-        extent, extent->keeps != NULL ? extent->keeps->prefix->holder : extent->slots->holder);
+    mbr_extent_pay(extent, payer_of(backing, extent));
     if (extent->lost_count != 0 && extent->lost_count == extent->slot_count &&
         extent->keeps == NULL) { /* nobody is left who could still give it back */
         mbr_extent_move(backing, extent, MBR_EXTENT_RETAINED);

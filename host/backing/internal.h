@@ -8,6 +8,7 @@
  *     parked       parked         the cache
  *     committed    mapped/shared  the slot's holder, or the holder of a prefix that keeps it
  *     alias        shared         another user: read-only here
+ *     parked alias shared/mapped  another user, or the cache where none is left: nobody's use
  *     leaving      mapped/shared  as before, until its streams are done
  *     stuck        quarantined    as before, until a retry unmaps it, or for good
  *
@@ -40,22 +41,24 @@ typedef enum mbr_slot_state {
     MBR_SLOT_PARKED,
     MBR_SLOT_COMMITTED,
     MBR_SLOT_ALIAS,
+    MBR_SLOT_PARKED_ALIAS,
     MBR_SLOT_LEAVING,
     MBR_SLOT_STUCK,
 } mbr_slot_state;
 
 typedef struct mbr_slot {
     mbr_extent *extent;
-    mbr_holder *holder;           /* whose use it is; NULL while parked */
+    mbr_holder *holder;           /* whose use it is; NULL while parked, as an alias too */
     struct mbr_slot *next, *prev; /* the extent's other users */
     mbr_slot_state state;
     bool was_alias;          /* of a leaving slot */
     bool lost;               /* in a range that ended with its context lost */
     struct mbr_leave *leave; /* of a leaving slot: the decommit that it waits for (release.c) */
-    bool planned;            /* by the plan that edits the range: parts may overlap */
-    bool is_ahead;           /* of a parked slot: no life of the range has used it yet */
-    bool may_retry;          /* of a stuck slot: its unmap was refused and changed nothing */
-    uint32_t tried;          /* in the last round of retries that looked at it */
+    struct mbr_range *alias_range; /* of a parked alias: its own */
+    bool planned;                  /* by the plan that edits the range: parts may overlap */
+    bool is_ahead;                 /* of a parked slot: no life of the range has used it yet */
+    bool may_retry;                /* of a stuck slot: its unmap was refused and changed nothing */
+    uint32_t tried;                /* in the last round of retries that looked at it */
 } mbr_slot;
 
 /* A prefix's use of an extent. */
@@ -74,9 +77,10 @@ struct mbr_extent {
     _Atomic uint32_t state; /* mbr_extent_state */
     uint32_t content;       /* MBR_CONTENT_… */
     uint32_t isolation_group;
-    uint32_t slot_count;      /* slots that map it */
-    uint32_t lost_count;      /* of them, those that are lost */
-    uint32_t attaching_count; /* mappings of the attach under way, in no slot yet */
+    uint32_t slot_count;         /* slots that map it */
+    uint32_t parked_alias_count; /* of them, the last ones of the list */
+    uint32_t lost_count;         /* of them, those that are lost */
+    uint32_t attaching_count;    /* mappings of the attach under way, in no slot yet */
     mbr_holder *payer;
     mbr_slot *slots;
     mbr_keep *keeps;
@@ -118,6 +122,7 @@ struct mbr_range {
     uint64_t fill_stream_id;
     uint32_t fill_asked_round; /* of retries */
     bool keeps_pin;
+    uint64_t parked_alias_count;
     uint64_t leave_count;     /* decommits in the queue; the end waits for them */
     struct mbr_leave *leaves; /* the same, but for what is lost; none goes while a plan edits */
     mbr_graphs graphs; /* those that may touch it: made or grown while their captures were open */
@@ -130,6 +135,7 @@ struct mbr_range {
     struct mbr_range *next, *prev;               /* live, cached (coldest first) or spare */
     struct mbr_range *bucket_next, *bucket_prev; /* cached ranges of one shape */
     struct mbr_range *ahead_next, *ahead_prev;   /* that have something ahead */
+    struct mbr_range *alias_next, *alias_prev;   /* that have parked aliases */
 };
 
 /* A decommit, until its streams are done. */
@@ -198,6 +204,9 @@ struct mbr_backing {
     mbr_range *cached; /* coldest first */
     mbr_range *spare;  /* records without addresses */
     mbr_range *retained;
+    mbr_range *aliased; /* with parked aliases; parked longest first */
+    uint64_t parked_alias_count;
+    bool has_orphans; /* some of them may be of prefixes that ended during a capture */
     mbr_range *ahead; /* with something ahead, of whatever list; what stands longest first */
     mbr_range *buckets[MBR_RANGE_BUCKET_COUNT];
     mbr_pool_class pool[MBR_POOL_CLASS_LIMIT_COUNT];
@@ -305,6 +314,22 @@ bool mbr_range_unmap_slot(mbr_range *range, uint64_t index);
 mbr_status mbr_slot_unmap_if_there(const mbr_range *range, uint64_t index, mbr_answer *answer);
 /* Under the lock: the slot's mapping stays, and what it maps is quarantined. */
 void mbr_slot_strand(mbr_range *range, uint64_t index, bool may_retry);
+
+/* ---- alias.c ------------------------------------------------------------------------------------
+ */
+/* Under the lock, at the end of a range: aliases that a later sharer may want stay. */
+void mbr_alias_park_all_locked(mbr_range *range);
+void mbr_alias_adopt_locked(mbr_range *range, uint64_t index, mbr_holder *holder);
+void mbr_alias_uncount_locked(mbr_range *range, mbr_slot *slot);
+/* Without the lock, by the editor: unmaps those in slots [first, end), or none while a capture is
+ * open. */
+void mbr_alias_strip(mbr_range *range, uint64_t first, uint64_t end);
+/* Without the lock: unmaps all of the extent; one of the range with the oldest, or of those that no
+ * prefix keeps any more, where `orphan` says so. False: there is none. */
+void mbr_alias_give_up_of(mbr_backing *backing, const mbr_extent *extent);
+bool mbr_alias_give_up_one(mbr_backing *backing, bool orphan);
+/* A capture has ended: those of prefixes that ended meanwhile go. */
+void mbr_alias_catch_up(mbr_backing *backing);
 
 /* ---- ahead.c: under the lock, but for the last two ----------------------------------------------
  */

@@ -128,12 +128,15 @@ static mbr_status walk_part(mbr_plan *plan, uint32_t part_index, bool fill, mbr_
             (plan->ahead && state == MBR_SLOT_PARKED))
             continue;
         bool leaves = state == MBR_SLOT_LEAVING && !may_rejoin(plan, range, index);
-        if (leaves || state == MBR_SLOT_STUCK)
+        if (leaves || state == MBR_SLOT_STUCK || state == MBR_SLOT_PARKED_ALIAS)
             return mbr_fail(error, MBR_BUSY, "offset %llu is %s",
                 (unsigned long long)mbr_slot_offset(range, index),
                 state == MBR_SLOT_STUCK
                     ? "quarantined: use another range, or try again after a trim"
-                    : "still being given back; drain the EP and grow again");
+                    : leaves
+                    ? "still being given back; drain the EP and grow again"
+                    : "an alias of a prefix that is parked there; nothing is unmapped ahead of "
+                      "need, or while a graph is being captured");
         if (!fill) {
             plan->item_capacity++;
         } else if (!range->slots[index].planned) {
@@ -155,6 +158,17 @@ static mbr_status walk_parts(mbr_plan *plan, bool fill, mbr_error *error)
             return status;
     }
     return MBR_OK;
+}
+
+/* A range that was taken for a prefix may have had more aliases of it than were mapped again. */
+static void strip_aliases(const mbr_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->part_count && !plan->ahead; i++) {
+        const mbr_range_part *part = &plan->parts[i];
+        uint64_t first, end;
+        mbr_range_slots(part->range, part->offset_bytes, part->bytes, &first, &end);
+        mbr_alias_strip(part->range, first, end);
+    }
 }
 
 static mbr_status make_items(mbr_plan *plan, mbr_error *error)
@@ -271,6 +285,7 @@ mbr_status mbr_plan_make(mbr_plan *plan, mbr_backing *backing, const mbr_range_p
     if (status != MBR_OK)
         return status;
     judge_leaves(plan);
+    strip_aliases(plan);
     status = make_items(plan, error);
     if (status != MBR_OK) {
         mbr_plan_finish(plan);

@@ -232,7 +232,7 @@ static mbr_status check_targets_locked(const mbr_attach *attach)
                 (unsigned long long)target->bytes,
                 (unsigned long long)(keep->offset_bytes + keep->extent->bytes));
         mbr_slot_state state = target->slots[target_slot(attach, keep)].state;
-        if (state != MBR_SLOT_EMPTY && state != MBR_SLOT_PARKED)
+        if (state != MBR_SLOT_EMPTY && state != MBR_SLOT_PARKED && state != MBR_SLOT_PARKED_ALIAS)
             return mbr_fail(attach->error, MBR_ALREADY_EXISTS,
                 "target %u is committed at offset %llu already; attach before it grows",
                 keep->piece, (unsigned long long)keep->offset_bytes);
@@ -358,11 +358,21 @@ static void count_mapping(const mbr_attach *attach, const mbr_keep *keep, int32_
     mbr_lock_drop(&backing->lock);
 }
 
+/* A sharer before left it there. */
+static bool is_parked_there(const mbr_attach *attach, const mbr_keep *keep)
+{
+    const mbr_slot *slot = &attach->targets[keep->piece]->slots[target_slot(attach, keep)];
+    return slot->state == MBR_SLOT_PARKED_ALIAS && slot->extent == keep->extent;
+}
+
 static mbr_status attach_one(const mbr_attach *attach, const mbr_keep *keep, uint64_t *residual)
 {
     mbr_range *target = attach->targets[keep->piece];
     uint64_t index = target_slot(attach, keep);
-    bool parked = target->slots[index].state == MBR_SLOT_PARKED;
+    mbr_slot_state state = target->slots[index].state;
+    if (is_parked_there(attach, keep))
+        return MBR_OK; /* adopted when all the others are there */
+    bool parked = state == MBR_SLOT_PARKED || state == MBR_SLOT_PARKED_ALIAS;
     if (parked && mbr_port_is_gated(attach->prefix->backing->port))
         return mbr_fail(attach->error, MBR_BUSY,
             "something is parked at offset %llu, and nothing is unmapped while a graph is being "
@@ -398,7 +408,7 @@ static uint64_t undo_aliases(const mbr_attach *attach, uint32_t end)
     for (uint32_t i = end; i-- > 0;) {
         const mbr_keep *keep = &prefix->keeps[i];
         mbr_answer answer;
-        if (!takes(attach, keep))
+        if (!takes(attach, keep) || is_parked_there(attach, keep))
             continue;
         if (mbr_port_unmap(prefix->backing->port, attach->targets[keep->piece]->reservation_id,
                 keep->offset_bytes, keep->extent->bytes, &answer, NULL) == MBR_OK) {
@@ -414,16 +424,25 @@ static uint64_t undo_aliases(const mbr_attach *attach, uint32_t end)
 static void publish_aliases(const mbr_attach *attach, mbr_prefix_attach_result *result)
 {
     const mbr_prefix *prefix = attach->prefix;
+    uint64_t mapped = 0;
     mbr_lock_take(&prefix->backing->lock);
     for (uint32_t i = 0; i < prefix->keep_count; i++) {
-        if (!takes(attach, &prefix->keeps[i]))
+        const mbr_keep *keep = &prefix->keeps[i];
+        if (!takes(attach, keep))
             continue;
-        add_alias_locked(attach, &prefix->keeps[i], MBR_SLOT_ALIAS);
+        if (is_parked_there(attach, keep)) {
+            mbr_alias_adopt_locked(
+                attach->targets[keep->piece], target_slot(attach, keep), attach->holder);
+            result->adopted_bytes += keep->extent->bytes;
+        } else {
+            add_alias_locked(attach, keep, MBR_SLOT_ALIAS);
+            mapped += keep->extent->bytes;
+        }
         result->extent_count++;
-        result->shared_bytes += prefix->keeps[i].extent->bytes;
+        result->shared_bytes += keep->extent->bytes;
     }
     mbr_lock_drop(&prefix->backing->lock);
-    mbr_mapped_add(attach->holder, result->shared_bytes);
+    mbr_mapped_add(attach->holder, mapped);
 }
 
 mbr_status mbr_prefix_map_into(mbr_prefix *prefix, mbr_range *const *targets, uint32_t target_count,
@@ -459,6 +478,16 @@ mbr_status mbr_prefix_map_into(mbr_prefix *prefix, mbr_range *const *targets, ui
     return status;
 }
 
+mbr_alias_hint mbr_prefix_hint(mbr_prefix *prefix, uint32_t piece)
+{
+    mbr_alias_hint hint = {0, 0};
+    for (uint32_t i = 0; i < prefix->keep_count && hint.extent_id == 0; i++) {
+        if (prefix->keeps[i].piece == piece)
+            hint = (mbr_alias_hint){prefix->keeps[i].extent->id, prefix->keeps[i].offset_bytes};
+    }
+    return hint;
+}
+
 /* ---- Its end
  * -----------------------------------------------------------------------------------------------------
  */
@@ -471,6 +500,12 @@ void mbr_prefix_end(mbr_prefix *prefix)
         mbr_lock_take(&backing->lock);
         while (backing->attaching)
             mbr_condition_wait(&backing->edited, &backing->lock, UINT64_MAX);
+        bool gives_up = extent->keeps == &prefix->keeps[i] && prefix->keeps[i].next == NULL &&
+            extent->parked_alias_count != 0;
+        mbr_lock_drop(&backing->lock);
+        if (gives_up) /* while the prefix still keeps it */
+            mbr_alias_give_up_of(backing, extent);
+        mbr_lock_take(&backing->lock);
         DL_DELETE(extent->keeps, &prefix->keeps[i]);
         bool used = mbr_extent_settle_users(backing, extent);
         mbr_lock_drop(&backing->lock);
@@ -498,8 +533,9 @@ void mbr_prefix_figures_read(mbr_prefix *prefix, mbr_prefix_figures *figures)
     mbr_lock_take(&backing->lock);
     for (uint32_t i = 0; i < prefix->keep_count; i++) {
         const mbr_extent *extent = prefix->keeps[i].extent;
-        whole.sharer_count = (uint32_t)mbr_max(whole.sharer_count, extent->slot_count);
-        if (extent->slot_count == 0 && extent->keeps->next == NULL)
+        uint32_t users = extent->slot_count - extent->parked_alias_count;
+        whole.sharer_count = (uint32_t)mbr_max(whole.sharer_count, users);
+        if (users == 0 && extent->keeps->next == NULL)
             whole.exclusive_bytes += extent->bytes;
     }
     mbr_lock_drop(&backing->lock);

@@ -92,7 +92,7 @@ static void finish_one(mbr_range *range)
         range->committed_bytes + range->alias_bytes + range->leaving_bytes + range->stuck_count !=
         0;
     bool over = range->retained && !holds;
-    bool parks = over && range->parked_bytes != 0;
+    bool parks = over && range->parked_bytes + range->parked_alias_count != 0;
     if (over) {
         DL_DELETE(backing->retained, range);
         range->retained = false;

@@ -42,6 +42,7 @@ static uint64_t *bytes_in_state(mbr_range *range, mbr_slot_state state)
         return &range->alias_bytes;
     case MBR_SLOT_LEAVING:
         return &range->leaving_bytes;
+    case MBR_SLOT_PARKED_ALIAS:
     case MBR_SLOT_STUCK:
     case MBR_SLOT_EMPTY:
         break;
@@ -68,6 +69,8 @@ void mbr_range_set_slot(mbr_range *range, uint64_t index, mbr_slot_state state)
         range->backing->parked_bytes -= slot->extent->owned_bytes;
     if (slot->is_ahead)
         mbr_ahead_unmark_locked(range, index);
+    if (slot->state == MBR_SLOT_PARKED_ALIAS)
+        mbr_alias_uncount_locked(range, slot);
     if (state == MBR_SLOT_PARKED)
         range->backing->parked_bytes += slot->extent->owned_bytes;
     range->stuck_count += state == MBR_SLOT_STUCK;
@@ -191,9 +194,36 @@ static bool serves_better(uint64_t parked, uint64_t other, uint64_t expected_byt
     return parked >= expected_bytes ? parked < other : parked > other;
 }
 
+static bool has_alias(const mbr_range *range, const mbr_alias_hint *hint)
+{
+    if (range->parked_alias_count == 0)
+        return false;
+    const mbr_slot *slot = &range->slots[mbr_extent_rule_count(&range->rule, hint->offset_bytes)];
+    return slot->state == MBR_SLOT_PARKED_ALIAS && slot->extent->id == hint->extent_id;
+}
+
+/* The warmest that has aliases of the very prefix. */
+static mbr_range *find_aliased(
+    mbr_backing *backing, const mbr_range *wanted, const mbr_alias_hint *hint)
+{
+    uint32_t bucket = bucket_of(wanted->bytes, &wanted->rule, wanted->isolation_group), seen = 0;
+    mbr_range *head = backing->buckets[bucket];
+    if (hint->extent_id == 0 || hint->offset_bytes >= wanted->bytes ||
+        backing->parked_alias_count == 0)
+        return NULL;
+    for (mbr_range *range = head != NULL ? head->bucket_prev : NULL;
+         range != NULL && seen < FIT_RANGE_COUNT;
+         range = range == head ? NULL : range->bucket_prev) {
+        seen++;
+        if (fits(range, wanted) && has_alias(range, hint))
+            return range;
+    }
+    return NULL;
+}
+
 /* The warmest that fits and has something parked, or one that has about as much parked as is
  * expected; with `plain`, the warmest with nothing parked. What is parked and not adopted would be
- * moved elsewhere later, one extent a time. */
+ * moved elsewhere later, one extent a time; aliases would, too, and are left to sharers. */
 static mbr_range *find_cached(
     mbr_backing *backing, const mbr_range *wanted, uint64_t expected_bytes, bool plain)
 {
@@ -204,7 +234,7 @@ static mbr_range *find_cached(
          range != NULL && (best == NULL || seen < FIT_RANGE_COUNT);
          range = range == head ? NULL : range->bucket_prev) {
         seen++;
-        if (!fits(range, wanted))
+        if (!fits(range, wanted) || range->parked_alias_count != 0)
             continue;
         bool chosen = (range->parked_bytes == 0) == plain;
         if (chosen && (plain || expected_bytes == 0))
@@ -362,8 +392,10 @@ mbr_status mbr_backing_reserve(
     mbr_graphs graphs = mbr_context_graphs_now(options->context, 0);
     mbr_lock_take(&backing->lock);
     mbr_backing_serve_group_locked(backing, options->isolation_group);
-    mbr_range *found = find_cached(
-        backing, &wanted, options->expected_bytes, (options->flags & MBR_RANGE_UNPARKED) != 0);
+    mbr_range *found = find_aliased(backing, &wanted, &options->alias);
+    if (found == NULL)
+        found = find_cached(
+            backing, &wanted, options->expected_bytes, (options->flags & MBR_RANGE_UNPARKED) != 0);
     if (found != NULL)
         mbr_range_uncache(found);
     mbr_lock_drop(&backing->lock);
@@ -411,6 +443,7 @@ void mbr_range_dissolve(mbr_range *range)
 {
     mbr_backing *backing = range->backing;
     MBR_ASSERT(range->committed_bytes + range->alias_bytes + range->parked_bytes == 0);
+    MBR_ASSERT(range->parked_alias_count == 0);
     mbr_status status = unreserve_if_there(range);
     if (status == MBR_OK) {
         mbr_range_make_spare(range);
@@ -488,7 +521,8 @@ void mbr_range_discard(mbr_range *range)
 {
     mbr_backing *backing = range->backing;
     for (uint64_t i = 0; i < range->slot_count; i++) {
-        if (range->slots[i].state == MBR_SLOT_PARKED)
+        if (range->slots[i].state == MBR_SLOT_PARKED ||
+            range->slots[i].state == MBR_SLOT_PARKED_ALIAS)
             mbr_range_unmap_slot(range, i);
     }
     if (range->stuck_count == 0) {

@@ -80,6 +80,7 @@ static void end_released(mbr_range *range)
     mbr_range_await_editor(backing, range);
     mbr_range_begin_edit(range, range);
     park_slots_locked(range);
+    mbr_alias_park_all_locked(range);
     mbr_lock_drop(&backing->lock);
     for (uint64_t i = 0; i < range->slot_count; i++) {
         if (leaves(&range->slots[i]))

@@ -19,6 +19,7 @@ static uint32_t kind_of(const mbr_slot *slot, uint32_t owned)
         return shared | owned | MBR_RUN_STUCK;
     case MBR_SLOT_EMPTY:
     case MBR_SLOT_PARKED:
+    case MBR_SLOT_PARKED_ALIAS:
         break;
     }
     return RUN_NONE;

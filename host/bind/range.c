@@ -16,6 +16,22 @@ static void count_range(mbr_manager *manager, mbr_binding_record *binding)
     mbr_lock_drop(&manager->lock);
 }
 
+/* An id of its first extent, which is never used again: the prefix may end meanwhile. */
+static mbr_status find_hint(mbr_manager *manager, const mbr_range_reserve_request *request,
+    mbr_alias_hint *hint, mbr_error *error)
+{
+    mbr_status status = MBR_OK;
+    *hint = (mbr_alias_hint){0, 0};
+    if (request->prefix.value == 0)
+        return MBR_OK;
+    mbr_walk walk = mbr_walks_begin(&manager->range_walks);
+    mbr_prefix_record *record = mbr_find_prefix(manager, request->prefix.value, &status, error);
+    if (record != NULL)
+        *hint = mbr_prefix_hint(record->prefix, request->prefix_piece);
+    mbr_walks_end(&manager->range_walks, walk);
+    return status;
+}
+
 mbr_status mbr_range_reserve(mbr_manager *manager, const mbr_range_reserve_request *request,
     mbr_range_reserve_result *result, mbr_error *error)
 {
@@ -32,6 +48,10 @@ mbr_status mbr_range_reserve(mbr_manager *manager, const mbr_range_reserve_reque
     mbr_binding_record *binding = mbr_find_binding(manager, request->binding.value, &status, error);
     if (binding == NULL)
         return status;
+    mbr_alias_hint hint;
+    status = find_hint(manager, request, &hint, error);
+    if (status != MBR_OK)
+        return status;
     mbr_range_record *record = mbr_heap_allocate(&manager->heap, sizeof(*record));
     if (record == NULL)
         return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for a range");
@@ -45,6 +65,7 @@ mbr_status mbr_range_reserve(mbr_manager *manager, const mbr_range_reserve_reque
         .bytes = request->bytes,
         .align_bytes = request->align_bytes,
         .expected_bytes = request->expected_bytes,
+        .alias = hint,
         .growth = request->growth,
         .handle = handle};
     status = mbr_backing_reserve(binding->backing->backing, &options, &record->range, error);

@@ -69,6 +69,7 @@ static mbr_status map_targets(mbr_sequence *sequence, const mbr_kv_prefix *prefi
     mbr_prefix_attach_result result = {MBR_SIZED(mbr_prefix_attach_result)};
     mbr_status status = mbr_prefix_attach(kv->manager, &request, &result, error);
     MBR_ASSERT(status != MBR_OK || result.shared_bytes == targets->taken_bytes);
+    sequence->has_adopted = result.adopted_bytes == result.shared_bytes;
     return status;
 }
 

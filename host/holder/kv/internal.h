@@ -124,6 +124,7 @@ struct mbr_sequence {
         ahead_tokens; /* growing up to here was mapped ahead, and may have been pressed since */
     mbr_kv_pace pace;
     bool ending;
+    bool has_adopted;            /* all its aliases, which stood there before it came */
     mbr_sequence_group groups[]; /* as many as the cache has */
 };
 

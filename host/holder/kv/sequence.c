@@ -137,14 +137,32 @@ mbr_status mbr_kv_pay_debts(mbr_kv *kv, mbr_error *error)
     }
 }
 
-static mbr_status reserve_group(
-    mbr_sequence *sequence, uint32_t index, uint64_t tokens, uint32_t flags, mbr_error *error)
+/* The first piece of the prefix in this group, as a hint. */
+static void hint_at(mbr_range_reserve_request *request, const mbr_kv_prefix *prefix, uint32_t group)
+{
+    for (uint32_t i = 0; i < prefix->piece_count; i++) {
+        if (prefix->pieces[i].group != group)
+            continue;
+        request->prefix = prefix->handle;
+        request->prefix_piece = i;
+        return;
+    }
+}
+
+static mbr_status reserve_group(mbr_sequence *sequence, uint32_t index,
+    const mbr_sequence_request *wanted, const mbr_kv_prefix *prefix, mbr_error *error)
 {
     const mbr_kv *kv = sequence->kv;
+    /* What is parked where the prefix goes must be unmapped, what is parked behind it is adopted.
+     */
+    bool plain = prefix != NULL && wanted->prefix_tokens > wanted->tokens / 2;
     uint64_t bytes = kv->groups[index].extents.reservation_bytes;
-    mbr_range_reserve_request request = {MBR_SIZED(mbr_range_reserve_request), .flags = flags,
-        .binding = kv->binding, .bytes = bytes, .growth = kv->groups[index].growth,
-        .expected_bytes = bytes / kv->max_tokens * tokens};
+    mbr_range_reserve_request request = {MBR_SIZED(mbr_range_reserve_request),
+        .flags = plain ? MBR_RANGE_UNPARKED : 0, .binding = kv->binding, .bytes = bytes,
+        .growth = kv->groups[index].growth,
+        .expected_bytes = bytes / kv->max_tokens * wanted->tokens};
+    if (prefix != NULL)
+        hint_at(&request, prefix, index);
     mbr_range_reserve_result result = {MBR_SIZED(mbr_range_reserve_result)};
     mbr_status status = mbr_range_reserve(kv->manager, &request, &result, error);
     if (status != MBR_OK)
@@ -156,7 +174,7 @@ static mbr_status reserve_group(
 }
 
 /* Nothing was submitted that touches the ranges: what a refused growth or attach left is unmapped
- * at once, so that every figure is as before. */
+ * at once, so that every figure is as before. Aliases that stood there before are left again. */
 static void release_new_ranges(mbr_sequence *sequence)
 {
     const mbr_kv *kv = sequence->kv;
@@ -164,7 +182,12 @@ static void release_new_ranges(mbr_sequence *sequence)
         if (sequence->groups[i].range.value == 0)
             continue;
         mbr_range_release_request request = {MBR_SIZED(mbr_range_release_request),
-            .flags = MBR_FREE_NOW, .piece = {.range = sequence->groups[i].range}};
+            .flags = MBR_FREE_NOW,
+            .piece = {sequence->groups[i].range, 0, kv->groups[i].extents.reservation_bytes}};
+        mbr_range_decommit_result result = {MBR_SIZED(mbr_range_decommit_result)};
+        if (!sequence->has_adopted)
+            mbr_range_decommit(kv->manager, &request, &result, NULL);
+        request.piece.bytes = 0;
         mbr_status status = mbr_range_release(kv->manager, &request, NULL);
         MBR_CHECK(status == MBR_OK); /* the range is ours, and nothing is queued */
     }
@@ -186,20 +209,18 @@ static mbr_status reserve_and_commit(
 {
     mbr_kv *kv = sequence->kv;
     bool shares = request->prefix != NULL && request->prefix_tokens != 0;
+    const mbr_kv_prefix *prefix = shares ? request->prefix : NULL;
     uint64_t first = shares ? request->prefix_tokens : 0;
-    /* What is parked where the prefix goes must be unmapped, what is parked behind it is adopted.
-     */
-    bool plain = first > request->tokens / 2;
     mbr_status status = MBR_OK;
     for (uint32_t i = 0; i < kv->group_count && status == MBR_OK; i++) {
-        status = reserve_group(sequence, i, request->tokens, plain ? MBR_RANGE_UNPARKED : 0, error);
+        status = reserve_group(sequence, i, request, prefix, error);
         uint64_t held = mbr_commit_live(&kv->groups[i].extents, first).first;
         sequence->groups[i].held_first = sequence->groups[i].readable_first = held;
     }
     if (status == MBR_OK)
         status = check_stream(sequence, error);
     if (status == MBR_OK && shares)
-        status = mbr_sequence_attach(sequence, request->prefix, request->prefix_tokens, error);
+        status = mbr_sequence_attach(sequence, prefix, request->prefix_tokens, error);
     if (status == MBR_OK)
         status = mbr_sequence_commit(sequence, 0, request->tokens, request->refusal, error);
     if (status != MBR_OK)

@@ -37,6 +37,12 @@ typedef struct mbr_range_reserve_request {
     /* A hint: how much of it will be committed soon. Of the kept addresses those with about as much
      * parked are taken, so that less is moved later. 0: the last ones kept. */
     uint64_t expected_bytes;
+    /* A hint: piece `prefix_piece` of it will be mapped into the range. Kept addresses where an
+     * earlier sharer left aliases of it are taken, and attaching then makes no driver call. 0: none
+     */
+    mbr_prefix_handle prefix;
+    uint32_t prefix_piece;
+    uint32_t reserved_1;
 } mbr_range_reserve_request;
 
 typedef struct mbr_range_reserve_result {
@@ -241,6 +247,7 @@ typedef struct mbr_prefix_attach_result {
     uint32_t extent_count;
     uint64_t shared_bytes; /* mapped read-only into the targets; owned once */
     uint64_t residual_bytes;
+    uint64_t adopted_bytes; /* of shared: what an earlier sharer had left there, without a call */
 } mbr_prefix_attach_result;
 
 /* One transaction over all pieces. Errors: MBR_UNSUPPORTED, MBR_ALREADY_EXISTS (a target is

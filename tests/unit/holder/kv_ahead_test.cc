@@ -240,6 +240,46 @@ TEST(KvAhead, CacheThatMapsAhead_PinsItsEpUntilItEnds)
     EXPECT_EQ(1u, figures.pin_count);
 }
 
+/* ---- Aliases that a sharer leaves
+ * --------------------------------------------------------------- */
+
+TEST(KvAlias, SharerAfterAnEndedOne_CallsNothingInAnyLayout)
+{
+    for (const char *layout : {"head-major", "seq-major", "token-major", "window-major"})
+        for (const char *geometry : {kPlain, kTwoGroups}) {
+            SCOPED_TRACE(std::string(layout) + " " + geometry);
+            AheadWorld world(geometry, layout, 0);
+            Tracked source, first, second, third;
+            TrackedPrefix prefix;
+            ASSERT_EQ(MBR_OK, world.create(&source, 200));
+            ASSERT_EQ(MBR_OK, world.share(&source, 200, &prefix)) << world.error.text;
+            ASSERT_EQ(MBR_OK, world.create(&first, 230, &prefix, 200, 1));
+            ASSERT_EQ(MBR_OK, world.destroy(&first));
+            world.settle();
+            uint64_t calls = world.calls();
+            ASSERT_EQ(MBR_OK, world.create(&second, 230, &prefix, 200, 1));
+            EXPECT_EQ(calls, world.calls());
+            EXPECT_TRUE(world.holds(second));
+            EXPECT_TRUE(world.holds(source));
+            ASSERT_EQ(MBR_OK, world.create(&third, 230, &prefix, 150, 2)); // beside it: afresh
+            EXPECT_TRUE(world.holds(third));
+            EXPECT_TRUE(world.clean());
+            ASSERT_EQ(MBR_OK, world.destroy(&second));
+            ASSERT_EQ(MBR_OK, world.destroy(&third));
+            world.settle();
+            // A shorter one takes what it needs; the rest makes room for its own rows.
+            ASSERT_EQ(MBR_OK, world.create(&first, 230, &prefix, 120, 1));
+            ASSERT_EQ(MBR_OK, world.append(&first, 100));
+            EXPECT_TRUE(world.holds(first));
+            EXPECT_TRUE(world.holds(source));
+            world.end(&prefix);
+            EXPECT_TRUE(world.holds(first));
+            EXPECT_TRUE(world.clean());
+            EXPECT_EQ(MBR_OK, world.destroy(&first));
+            EXPECT_EQ(MBR_OK, world.destroy(&source));
+        }
+}
+
 /* One thread maps ahead while others grow, share and end: contents are their own throughout. */
 TEST(KvAhead, BesideGrowingSharingAndEnding_NothingOfItShows)
 {

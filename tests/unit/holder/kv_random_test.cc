@@ -66,6 +66,7 @@ class Life
         default:
             append();
         }
+        mbr_manager_poll(world_.manager); // which maps ahead, where the shape asks for it
         check();
     }
 
@@ -216,6 +217,7 @@ TEST(KvRandom, Life_OnEveryShape_BooksContentsAndArithmeticAgree)
             SCOPED_TRACE(std::string("MEMBRANE_SEED=") + std::to_string(seed) + " " + layout + " " +
                 geometry);
             Shape shape = {geometry, layout, 300, 0, windowed ? 0 : UINT64_C(4096)};
+            shape.ahead_bytes = seed % 2 * kMiB;
             mbr_geometry parsed;
             ASSERT_EQ(MBR_GEOMETRY_OK, mbr_geometry_parse(geometry, &parsed, nullptr));
             Life life(shape, 3 * 300 * mbr_geometry_token_bytes(&parsed) + 500000, seed++);

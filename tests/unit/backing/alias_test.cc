@@ -1,0 +1,318 @@
+// Aliases of a prefix that an ended sharer leaves parked: the next sharer takes them without a
+// call; they cost nobody a byte, and go with the prefix, under pressure, and where others want the
+// place.
+#include "tests/unit/backing/world.h"
+
+namespace membrane
+{
+namespace
+{
+
+constexpr uint64_t kShared = 4; // extents of the prefix
+
+class AliasWorld : public World
+{
+  public:
+    explicit AliasWorld(uint64_t keep = UINT64_MAX) : World(UINT64_C(64) << 20, keep)
+    {
+        source = reserve(16 * kGranule);
+        EXPECT_EQ(MBR_OK, grow(source, 0, kShared * kGranule));
+        made = make(source);
+    }
+    mbr_prefix *make(mbr_range *of)
+    {
+        mbr_range_part part = {of, 0, 0, kShared * kGranule};
+        mbr_prefix *one = nullptr;
+        mbr_prefix_result result = {};
+        result.struct_size = sizeof(result);
+        EXPECT_EQ(
+            MBR_OK, mbr_backing_make_prefix(backing, &part, 1, prefix, &one, &result, nullptr));
+        return one;
+    }
+    mbr_range *reserve_for(mbr_prefix *one, uint32_t group = 0)
+    {
+        mbr_range_options options = {};
+        options.context = context;
+        options.bytes = 16 * kGranule;
+        options.growth = {kGranule, kGranule, 0};
+        options.isolation_group = group;
+        options.alias = mbr_prefix_hint(one, 0);
+        mbr_range *range = nullptr;
+        EXPECT_EQ(MBR_OK, mbr_backing_reserve(backing, &options, &range, nullptr));
+        return range;
+    }
+    mbr_status attach(mbr_prefix *one, mbr_range *range, uint64_t extents = kShared)
+    {
+        uint64_t limit = extents * kGranule;
+        mbr_prefix_attach_result result = {};
+        result.struct_size = sizeof(result);
+        return mbr_prefix_map_into(one, &range, 1, &limit, kv, &result, nullptr);
+    }
+    // A sharer that has come and gone; where it was.
+    uint64_t leave_aliases(mbr_prefix *one)
+    {
+        mbr_range *sharer = reserve_for(one);
+        uint64_t address = mbr_range_address(sharer);
+        EXPECT_EQ(MBR_OK, attach(one, sharer));
+        EXPECT_EQ(MBR_OK, end(sharer));
+        return address;
+    }
+    uint64_t aliases() const { return kept().parked_alias_count; }
+    void finish()
+    {
+        if (made != nullptr)
+            mbr_prefix_end(made);
+        EXPECT_EQ(MBR_OK, source != nullptr ? end(source) : MBR_OK);
+    }
+
+    mbr_range *source = nullptr;
+    mbr_prefix *made = nullptr;
+};
+
+TEST(Alias, OfAnEndedSharer_IsTakenByTheNextWithoutACall)
+{
+    AliasWorld world;
+    uint64_t address = world.leave_aliases(world.made);
+    EXPECT_EQ(kShared, world.aliases());
+    EXPECT_EQ(kShared * kGranule, world.fake.owned()); // they own nothing
+    EXPECT_EQ(0u, world.charged(world.kv));            // the prefix pays, as before
+    EXPECT_EQ(kShared * kGranule, world.charged(world.prefix));
+    EXPECT_EQ(0u, world.cached());
+    EXPECT_EQ(kShared * kGranule, world.mapped_by(mbr_backing_cache(world.backing)));
+    EXPECT_TRUE(world.agree());
+
+    uint64_t calls = world.fake.all_calls();
+    mbr_range *next = world.reserve_for(world.made);
+    EXPECT_EQ(address, mbr_range_address(next));
+    EXPECT_EQ(0u, world.figures(next).committed_bytes); // not handed out before it is attached
+    EXPECT_FALSE(mbr_range_is_committed_to(next, 1));
+    ASSERT_EQ(MBR_OK, world.attach(world.made, next));
+    EXPECT_EQ(calls, world.fake.all_calls());
+    EXPECT_EQ(0u, world.aliases());
+    EXPECT_TRUE(mbr_range_is_committed_to(next, kShared * kGranule));
+    EXPECT_EQ(kShared * kGranule, world.figures(next).shared_bytes);
+    EXPECT_EQ(kShared * kGranule,
+        world.mapped_by(mbr_backing_cache(world.backing)) + world.mapped_by(world.kv) -
+            kShared * kGranule); // the source's own beside
+    EXPECT_EQ(static_cast<uint32_t>(MBR_ACCESS_READ), world.fake.access_at(address));
+    EXPECT_TRUE(world.agree());
+    EXPECT_EQ(MBR_OK, world.end(next));
+    world.finish();
+    EXPECT_EQ(0u, world.aliases());
+    EXPECT_TRUE(world.agree());
+}
+
+TEST(Alias, OfAShorterPrefix_TheRestIsUnmappedByTheGrowthThatWantsThePlace)
+{
+    AliasWorld world;
+    world.leave_aliases(world.made);
+    mbr_range *next = world.reserve_for(world.made);
+    ASSERT_EQ(MBR_OK, world.attach(world.made, next, 2));
+    EXPECT_EQ(2u, world.aliases());
+    EXPECT_FALSE(mbr_range_is_committed_to(next, 2 * kGranule + 1));
+    ASSERT_EQ(MBR_OK, world.grow(next, 2 * kGranule, 3 * kGranule));
+    EXPECT_EQ(0u, world.aliases());
+    EXPECT_EQ(static_cast<uint32_t>(MBR_ACCESS_READ_WRITE),
+        world.fake.access_at(mbr_range_address(next) + 2 * kGranule));
+    EXPECT_EQ(3 * kGranule, world.charged(world.kv));
+    EXPECT_TRUE(world.agree());
+    EXPECT_EQ(MBR_OK, world.end(next));
+    world.finish();
+}
+
+TEST(Alias, OfAnotherPrefix_IsUnmappedFirst)
+{
+    AliasWorld world;
+    mbr_range *other_source = world.reserve(16 * kGranule);
+    ASSERT_EQ(MBR_OK, world.grow(other_source, 0, kShared * kGranule));
+    mbr_prefix *other = world.make(other_source);
+    world.leave_aliases(world.made);
+    mbr_range *next = world.reserve_for(world.made);
+    ASSERT_EQ(MBR_OK, world.attach(other, next));
+    EXPECT_EQ(0u, world.aliases());
+    EXPECT_EQ(world.fake.extent_at(mbr_range_address(other_source)),
+        world.fake.extent_at(mbr_range_address(next)));
+    EXPECT_TRUE(world.agree());
+    EXPECT_EQ(MBR_OK, world.end(next));
+    mbr_prefix_end(other);
+    EXPECT_EQ(MBR_OK, world.end(other_source));
+    world.finish();
+}
+
+TEST(Alias, WhoSharesNothing_GetsOtherAddresses)
+{
+    AliasWorld world;
+    uint64_t address = world.leave_aliases(world.made);
+    mbr_range *plain = world.reserve(16 * kGranule);
+    EXPECT_NE(address, mbr_range_address(plain));
+    // I21: nor does another isolation group, whatever it asks for.
+    mbr_range *foreign = world.reserve_for(world.made, 7);
+    EXPECT_NE(address, mbr_range_address(foreign));
+    EXPECT_EQ(kShared, world.aliases());
+    EXPECT_EQ(MBR_OK, world.end(plain));
+    EXPECT_EQ(MBR_OK, world.end(foreign));
+    world.finish();
+}
+
+TEST(Alias, PrefixEnds_TheyGoFirstAndTheBillMovesToASurvivor)
+{
+    AliasWorld world;
+    mbr_range *survivor = world.reserve_for(world.made);
+    ASSERT_EQ(MBR_OK, world.attach(world.made, survivor));
+    world.leave_aliases(world.made);
+    ASSERT_EQ(MBR_OK, world.end(world.source));
+    world.source = nullptr;
+    EXPECT_EQ(kShared, world.aliases());
+    mbr_prefix_end(world.made);
+    world.made = nullptr;
+    EXPECT_EQ(0u, world.aliases());
+    EXPECT_EQ(kShared * kGranule, world.charged(world.kv));
+    EXPECT_EQ(0u, world.cached());
+    EXPECT_EQ(kShared, world.fake.mappings());
+    EXPECT_TRUE(world.agree());
+    EXPECT_EQ(MBR_OK, world.end(survivor));
+    EXPECT_EQ(kShared * kGranule, world.cached());
+    EXPECT_TRUE(world.agree());
+}
+
+TEST(Alias, LastUseOfAPrefix_ItsExtentsAreTakenBackWhole)
+{
+    AliasWorld world;
+    world.leave_aliases(world.made);
+    ASSERT_EQ(MBR_OK, world.end(world.source));
+    world.source = nullptr;
+    mbr_prefix_figures figures = {};
+    figures.struct_size = sizeof(figures);
+    mbr_prefix_figures_read(world.made, &figures);
+    EXPECT_EQ(0u, figures.sharer_count);
+    EXPECT_EQ(kShared * kGranule, figures.exclusive_bytes);
+    mbr_prefix_end(world.made);
+    world.made = nullptr;
+    EXPECT_EQ(kShared * kGranule, world.kept().pooled_bytes);
+    EXPECT_EQ(0u, world.fake.mappings());
+    EXPECT_TRUE(world.agree());
+}
+
+TEST(Alias, TrimAndPressure_TakeThem)
+{
+    for (bool trims : {true, false}) {
+        AliasWorld world;
+        world.leave_aliases(world.made);
+        uint64_t released =
+            trims ? mbr_backing_trim(world.backing, 0) : mbr_backing_evict(world.backing, kGranule);
+        EXPECT_EQ(0u, released); // they own nothing
+        EXPECT_EQ(0u, world.aliases());
+        EXPECT_EQ(kShared, world.fake.mappings());
+        EXPECT_TRUE(world.agree());
+        world.finish();
+    }
+}
+
+TEST(Alias, CacheThatKeepsNothing_KeepsNoMapping)
+{
+    AliasWorld world(0);
+    world.leave_aliases(world.made);
+    EXPECT_EQ(0u, world.aliases());
+    EXPECT_EQ(kShared, world.fake.mappings());
+    world.finish();
+    EXPECT_TRUE(world.agree());
+}
+
+TEST(Alias, UnmapRefusedAtThePrefixsEnd_IsQuarantinedAndTriedAgain)
+{
+    AliasWorld world;
+    world.leave_aliases(world.made);
+    ASSERT_EQ(MBR_OK, world.end(world.source));
+    world.source = nullptr;
+    world.fake.faults.push_back({Slot::kUnmap, world.fake.calls(Slot::kUnmap) + 2});
+    mbr_prefix_end(world.made);
+    world.made = nullptr;
+    EXPECT_EQ(0u, world.aliases());
+    EXPECT_EQ(1u, world.kept().quarantined_count);
+    EXPECT_TRUE(world.agree());
+    world.fake.faults.clear();
+    mbr_backing_trim(world.backing, 0);
+    EXPECT_EQ(0u, world.kept().quarantined_count);
+    EXPECT_EQ(0u, world.fake.owned());
+    EXPECT_TRUE(world.agree());
+}
+
+/* One of the four is mapped anew and refused: the others stay parked, the next try works. */
+TEST(Alias, AttachThatFailsBesideThem_LeavesThemParked)
+{
+    AliasWorld world;
+    world.leave_aliases(world.made);
+    mbr_range *next = world.reserve_for(world.made);
+    ASSERT_EQ(MBR_OK, world.attach(world.made, next, 2));
+    ASSERT_EQ(MBR_OK, world.grow(next, 2 * kGranule, kGranule)); // one alias less
+    ASSERT_EQ(MBR_OK, world.end(next));
+    mbr_range *again = world.reserve_for(world.made);
+    uint64_t aliases = world.aliases();
+    EXPECT_EQ(3u, aliases);
+    world.fake.faults.push_back({Slot::kMapShared, world.fake.calls(Slot::kMapShared) + 1,
+        FaultKind::kRefuse, MBR_OUT_OF_MAPPINGS});
+    EXPECT_EQ(MBR_OUT_OF_MAPPINGS, world.attach(world.made, again));
+    world.fake.faults.clear();
+    EXPECT_EQ(3u, world.aliases());
+    EXPECT_EQ(0u, world.figures(again).shared_bytes);
+    EXPECT_TRUE(world.agree());
+    EXPECT_EQ(MBR_OK, world.attach(world.made, again));
+    EXPECT_EQ(0u, world.aliases());
+    EXPECT_TRUE(world.agree());
+    EXPECT_EQ(MBR_OK, world.end(again));
+    world.finish();
+}
+
+TEST(Alias, DuringACapture_IsTakenAndWhatAPrefixLeftGoesAfterwards)
+{
+    AliasWorld world;
+    mbr_gate gate;
+    mbr_gate_init(&gate);
+    mbr_port_set_gate(world.port, &gate);
+    world.leave_aliases(world.made);
+    world.leave_aliases(world.made); // the same ones: the second found the first's
+    EXPECT_EQ(kShared, world.aliases());
+    ASSERT_TRUE(mbr_gate_close(&gate, UINT64_MAX));
+    uint64_t calls = world.fake.all_calls();
+    mbr_range *next = world.reserve_for(world.made);
+    EXPECT_EQ(MBR_OK, world.attach(world.made, next, 2));
+    EXPECT_EQ(MBR_BUSY, world.grow(next, 2 * kGranule, kGranule)); // nothing is unmapped now
+    mbr_prefix_end(world.made);
+    world.made = nullptr;
+    EXPECT_EQ(2u, world.aliases());
+    EXPECT_EQ(calls, world.fake.all_calls());
+    EXPECT_TRUE(world.agree());
+    mbr_gate_reopen(&gate);
+    mbr_backing_catch_up(world.backing);
+    EXPECT_EQ(0u, world.aliases());
+    EXPECT_EQ(MBR_OK, world.grow(next, 2 * kGranule, kGranule));
+    EXPECT_TRUE(world.agree());
+    EXPECT_EQ(MBR_OK, world.end(next));
+    world.finish();
+    mbr_port_set_gate(world.port, nullptr);
+    mbr_gate_finish(&gate);
+}
+
+TEST(Alias, OnALostDevice_NothingIsCalledAndAllIsRefundedOnce)
+{
+    AliasWorld world;
+    mbr_backing_user user = {world.context, nullptr, nullptr};
+    mbr_backing_add_user(world.backing, &user);
+    world.leave_aliases(world.made);
+    mbr_context_lose(world.context);
+    uint64_t calls = world.fake.all_calls();
+    mbr_prefix_end(world.made);
+    EXPECT_EQ(MBR_OK, world.end(world.source));
+    EXPECT_EQ(calls, world.fake.all_calls());
+    EXPECT_EQ(kShared * kGranule, world.books().charged_bytes);
+    mbr_context_confirm_end(world.context);
+    world.fake.forget_all();
+    mbr_backing_confirm_lost(world.backing, world.context);
+    EXPECT_EQ(0u, world.aliases());
+    EXPECT_EQ(0u, world.books().charged_bytes);
+    EXPECT_EQ(0u, world.books().mapped_bytes);
+    mbr_backing_remove_user(world.backing, &user);
+}
+
+} // namespace
+} // namespace membrane
