@@ -5,27 +5,25 @@
 
 #define PART_INLINE_COUNT 64 /* pieces of one call without a heap allocation */
 
-/* ---- Ranges
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- Ranges */
 
-static void count_range(mbr_manager *manager, mbr_binding_record *binding)
+static void count_on(mbr_manager *manager, uint64_t *count, int64_t by)
 {
     mbr_lock_take(&manager->lock);
-    binding->range_count++;
+    *count += (uint64_t)by;
     mbr_lock_drop(&manager->lock);
 }
 
-/* An id of its first extent, which is never used again: the prefix may end meanwhile. */
+/* Names an extent by an id that is never used again: the prefix may end meanwhile. */
 static mbr_status find_hint(mbr_manager *manager, const mbr_range_reserve_request *request,
     mbr_alias_hint *hint, mbr_error *error)
 {
     mbr_status status = MBR_OK;
     *hint = (mbr_alias_hint){0, 0};
-    if (request->prefix.value == 0)
-        return MBR_OK;
     mbr_walk walk = mbr_walks_begin(&manager->range_walks);
-    mbr_prefix_record *record = mbr_find_prefix(manager, request->prefix.value, &status, error);
+    const uint64_t handle = request->prefix.value;
+    mbr_prefix_record *record =
+        handle == 0 ? NULL : mbr_find_prefix(manager, handle, &status, error);
     if (record != NULL)
         *hint = mbr_prefix_hint(record->prefix, request->prefix_piece);
     mbr_walks_end(&manager->range_walks, walk);
@@ -49,8 +47,7 @@ mbr_status mbr_range_reserve(mbr_manager *manager, const mbr_range_reserve_reque
     if (binding == NULL)
         return status;
     mbr_alias_hint hint;
-    status = find_hint(manager, request, &hint, error);
-    if (status != MBR_OK)
+    if ((status = find_hint(manager, request, &hint, error)) != MBR_OK)
         return status;
     mbr_range_record *record = mbr_heap_allocate(&manager->heap, sizeof(*record));
     if (record == NULL)
@@ -72,7 +69,7 @@ mbr_status mbr_range_reserve(mbr_manager *manager, const mbr_range_reserve_reque
     if (status != MBR_OK)
         goto drop_handle;
     record->binding = binding;
-    count_range(manager, binding);
+    count_on(manager, &binding->range_count, 1);
     mbr_range_figures figures = {MBR_SIZED(mbr_range_figures)};
     mbr_range_figures_read(record->range, &figures);
     record->handle = handle;
@@ -222,8 +219,7 @@ __attribute__((noinline)) mbr_status mbr_range_grow_kept(mbr_manager *manager, c
     bool ahead = (own.flags & MBR_GROW_AHEAD) != 0;
     if (taken == MBR_OK && ahead && (own.publish != NULL || (own.flags & MBR_GROW_ZEROED) != 0))
         taken = mbr_fail(error, MBR_INVALID_ARGUMENT,
-            "MBR_GROW_AHEAD goes with neither a publish callback nor MBR_GROW_ZEROED: nothing is "
-            "handed out yet");
+            "MBR_GROW_AHEAD goes with neither publish nor MBR_GROW_ZEROED: nothing is handed out");
     if (taken != MBR_OK)
         return taken;
     request = &own;
@@ -423,16 +419,7 @@ mbr_status mbr_range_release(
     return status;
 }
 
-/* ---- Prefixes
- * --------------------------------------------------------------------------------------------------------
- */
-
-static void count_prefixes(mbr_manager *manager, mbr_binding_record *binding, int64_t by)
-{
-    mbr_lock_take(&manager->lock);
-    binding->prefix_count += (uint64_t)by;
-    mbr_lock_drop(&manager->lock);
-}
+/* ---- Prefixes */
 
 mbr_status mbr_prefix_create(mbr_manager *manager, const mbr_prefix_request *request,
     mbr_prefix_result *result, mbr_error *error)
@@ -471,7 +458,7 @@ mbr_status mbr_prefix_create(mbr_manager *manager, const mbr_prefix_request *req
         goto drop_handle;
     record->binding = list.binding;
     record->holder = holder;
-    count_prefixes(manager, record->binding, 1);
+    count_on(manager, &record->binding->prefix_count, 1);
     mbr_table_publish(&manager->prefixes, handle, record);
     whole.prefix.value = handle;
     mbr_growable_give(result, &whole, sizeof(whole));
@@ -588,7 +575,7 @@ mbr_status mbr_prefix_release(mbr_manager *manager, mbr_prefix_handle prefix, mb
     mbr_walks_await(&manager->range_walks);
     mbr_prefix_end(record->prefix);
     mbr_unrefer_holder(manager, record->holder);
-    count_prefixes(manager, record->binding, -1);
+    count_on(manager, &record->binding->prefix_count, -1);
     mbr_heap_release(&manager->heap, record);
     return MBR_OK;
 }

@@ -58,11 +58,18 @@ static bool attach(void *context, uint32_t thread, uint64_t count)
     return attach_to(state, state->sharer);
 }
 
+/* Where a sharer before has left aliases of the prefix, if one has. */
 static bool reserve_sharer(void *context)
 {
     share_state *state = context;
-    return mbr_bench_reserve(
-        &state->device->world, state->bytes, state->extent_bytes, &state->sharer);
+    mbr_bench_world *world = &state->device->world;
+    mbr_range_reserve_request request = {MBR_SIZED(mbr_range_reserve_request),
+        .binding = world->binding, .bytes = state->bytes,
+        .growth = {state->extent_bytes, state->extent_bytes, 0}, .prefix = state->prefix};
+    mbr_range_reserve_result result = {MBR_SIZED(mbr_range_reserve_result)};
+    mbr_status status = mbr_range_reserve(world->manager, &request, &result, &world->error);
+    state->sharer = result.range;
+    return status == MBR_OK;
 }
 
 static bool release_sharer(void *context)
