@@ -252,6 +252,18 @@ static mbr_status publish_locked(mbr_context *context, mbr_line *line, mbr_graph
     return status;
 }
 
+/* The line is marked as captured: no further fill or copy comes to it. */
+static bool await_transfers_locked(mbr_context *context, const mbr_line *line, uint64_t deadline_ns)
+    MBR_REQUIRES(&context->lock)
+{
+    while (line->transfer_count != 0) {
+        if (mbr_clock_now(context->clock) >= deadline_ns)
+            return false;
+        mbr_context_await_locked(context, deadline_ns);
+    }
+    return true;
+}
+
 mbr_status mbr_context_begin_capture(mbr_context *context, uint64_t stream_id, uint64_t deadline_ns,
     mbr_graph *graph, mbr_error *error)
 {
@@ -270,8 +282,9 @@ mbr_status mbr_context_begin_capture(mbr_context *context, uint64_t stream_id, u
     mbr_context_enter_locked(context);
     status = claim_line_locked(context, stream_id, graph, &line, error);
     if (status == MBR_OK) {
+        bool closed = await_transfers_locked(context, line, deadline_ns);
         mbr_lock_drop(&context->lock);
-        bool closed = close_gates(context, deadline_ns);
+        closed = closed && close_gates(context, deadline_ns);
         mbr_lock_take(&context->lock);
         status = publish_locked(context, line, graph, closed, error);
     }

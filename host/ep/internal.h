@@ -91,8 +91,9 @@ extern const mbr_state_table mbr_context_table;
  * Values in pending rise and are above reached; reached <= signalled. */
 struct mbr_line {
     _Atomic uint32_t state;
-    uint32_t user_count; /* calls that use it with the lock dropped */
-    uint64_t id;         /* of the stream for our callers, of the line for the tables */
+    uint32_t user_count;     /* calls that use it with the lock dropped */
+    uint32_t transfer_count; /* of them, fills and copies: no capture begins under one */
+    uint64_t id;             /* of the stream for our callers, of the line for the tables */
     mbr_native native;
     uint64_t signalled;
     uint64_t reached;

@@ -244,12 +244,12 @@ static mbr_status refuse_captured(const mbr_context *context, uint64_t stream_id
         context->name, stream_id);
 }
 
-/* The native stream for a transfer (stream_id NULL: none), with the call counted as inside; or a
+/* The line of a transfer (stream_id NULL: none), held, with the call counted as inside; or a
  * refusal. */
 static mbr_status begin_transfer(
-    mbr_context *context, const uint64_t *stream_id, mbr_native *native, mbr_error *error)
+    mbr_context *context, const uint64_t *stream_id, mbr_line **used, mbr_error *error)
 {
-    *native = (mbr_native){0};
+    *used = NULL;
     if (!context->has_transfer)
         return mbr_fail_argument(error, MBR_UNSUPPORTED, 0,
             "EP %s has no transfer table: it makes no streams, fills nothing and copies nothing",
@@ -262,19 +262,27 @@ static mbr_status begin_transfer(
     if (status == MBR_OK && line != NULL && line->capture != NULL)
         status = refuse_captured(context, *stream_id, error);
     if (status == MBR_OK) {
-        if (line != NULL)
-            *native = line->native;
+        if (line != NULL) {
+            mbr_context_hold_line_locked(context, line);
+            line->transfer_count++;
+        }
+        *used = line;
         mbr_context_enter_locked(context);
     }
     mbr_lock_drop(&context->lock);
     return status;
 }
 
-static mbr_status end_transfer(mbr_context *context, mbr_status status)
+static mbr_status end_transfer(mbr_context *context, mbr_line *used, mbr_status status)
 {
     mbr_lock_take(&context->lock);
     if (MBR_STATUS_CLASS(status) == MBR_CLASS_LOST)
         mbr_context_mark_lost_locked(context);
+    if (used != NULL) {
+        if (--used->transfer_count == 0)
+            mbr_context_notify_locked(context); /* a capture may wait to begin */
+        mbr_context_drop_line_locked(context, used);
+    }
     mbr_context_leave_locked(context);
     mbr_lock_drop(&context->lock);
     return status;
@@ -282,19 +290,21 @@ static mbr_status end_transfer(mbr_context *context, mbr_status status)
 
 mbr_status mbr_context_create_stream(mbr_context *context, mbr_native *native, mbr_error *error)
 {
-    mbr_status status = begin_transfer(context, NULL, native, error);
+    mbr_line *none;
+    *native = (mbr_native){0};
+    mbr_status status = begin_transfer(context, NULL, &none, error);
     if (status != MBR_OK)
         return status;
-    return end_transfer(context, mbr_slot_stream_create(context, native, error));
+    return end_transfer(context, none, mbr_slot_stream_create(context, native, error));
 }
 
 mbr_status mbr_context_destroy_stream(mbr_context *context, mbr_native native, mbr_error *error)
 {
-    mbr_native none;
+    mbr_line *none;
     mbr_status status = begin_transfer(context, NULL, &none, error);
     if (status != MBR_OK)
         return status;
-    return end_transfer(context, mbr_slot_stream_destroy(context, native, error));
+    return end_transfer(context, none, mbr_slot_stream_destroy(context, native, error));
 }
 
 static mbr_status check_not_captured(mbr_context *context, uint64_t stream_id, mbr_error *error)
@@ -309,22 +319,23 @@ static mbr_status check_not_captured(mbr_context *context, uint64_t stream_id, m
 mbr_status mbr_context_fill(mbr_context *context, uint64_t stream_id, uint64_t address,
     uint8_t value, uint64_t bytes, mbr_error *error)
 {
-    mbr_native native;
-    mbr_status status = begin_transfer(context, &stream_id, &native, error);
+    mbr_line *line;
+    mbr_status status = begin_transfer(context, &stream_id, &line, error);
     if (status != MBR_OK)
         return status;
-    return end_transfer(context, mbr_slot_fill(context, native, address, value, bytes, error));
+    return end_transfer(
+        context, line, mbr_slot_fill(context, line->native, address, value, bytes, error));
 }
 
 mbr_status mbr_context_copy(mbr_context *context, uint64_t stream_id, uint64_t to_address,
     uint64_t from_address, uint64_t bytes, mbr_error *error)
 {
-    mbr_native native;
+    mbr_line *line;
     if (bytes == 0)
         return check_not_captured(context, stream_id, error);
-    mbr_status status = begin_transfer(context, &stream_id, &native, error);
+    mbr_status status = begin_transfer(context, &stream_id, &line, error);
     if (status != MBR_OK)
         return status;
-    return end_transfer(
-        context, mbr_slot_copy(context, native, to_address, from_address, bytes, error));
+    return end_transfer(context, line,
+        mbr_slot_copy(context, line->native, to_address, from_address, bytes, error));
 }

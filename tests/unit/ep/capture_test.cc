@@ -290,6 +290,36 @@ TEST(Capture, ShortestWayOfAllocations_IsClosedMeanwhile)
 
 // ---- Loss ----
 
+// It would be part of the graph, and its caller relies on it.
+TEST(Capture, UnderAFillOrCopyOnItsStream_DoesNotBegin)
+{
+    CaptureWorld world;
+    uint64_t id = world.attach(1), other = world.attach(2);
+    Graph graph, besides[2];
+    int met = 0;
+    world.fake.before = [&](Slot slot, uint64_t) {
+        if (slot != kFill && slot != kCopy)
+            return;
+        Graph &beside = besides[met++];
+        EXPECT_EQ(MBR_TIMED_OUT,
+            mbr_context_begin_capture(world.context, id, world.clock.now, &graph, nullptr));
+        EXPECT_EQ(MBR_OK,
+            mbr_context_begin_capture(world.context, other, world.clock.now, &beside, nullptr))
+            << "another stream's";
+        mbr_graph *ended = nullptr;
+        EXPECT_EQ(MBR_OK, mbr_context_end_capture(world.context, other, &ended, nullptr));
+        EXPECT_EQ(MBR_OK, world.retire(&beside, {}));
+        world.reap();
+    };
+    EXPECT_EQ(MBR_OK, mbr_context_fill(world.context, id, 4096, 1, 64, nullptr));
+    EXPECT_EQ(MBR_OK, mbr_context_copy(world.context, id, 8192, 4096, 64, nullptr));
+    EXPECT_EQ(2, met);
+    world.fake.before = nullptr;
+    world.capture(id, &graph);
+    EXPECT_EQ(MBR_OK, world.retire(&graph, {}));
+    world.reap_all();
+}
+
 TEST(Capture, LossWhileItIsOpen_EndsItForAllAndLosesWhatItHeld)
 {
     mbr_gate device;
