@@ -47,7 +47,7 @@ void mbr_sequence_publish(mbr_sequence *sequence, uint64_t tokens)
                 release_tokens(&kv->groups[i].extents, sequence->groups[i].held_first, tokens));
     }
     atomic_store_explicit(&sequence->capacity_tokens, capacity, memory_order_relaxed);
-    sequence->quiet_tokens = mbr_min(capacity, quiet);
+    sequence->quiet_tokens = sequence->is_lent ? 0 : mbr_min(capacity, quiet);
     atomic_store_explicit(&sequence->tokens, tokens, memory_order_relaxed);
 }
 
@@ -199,6 +199,39 @@ static void trim_group(mbr_sequence *sequence, uint32_t index, uint64_t tokens)
     group->held_first = first;
 }
 
+/* ---- Asleep
+ * ------------------------------------------------------------------------------------- */
+
+mbr_status mbr_sequence_lend(
+    mbr_sequence *sequence, uint32_t group, mbr_range_handle *range, mbr_error *error)
+{
+    const mbr_kv *kv = sequence->kv;
+    range->value = 0;
+    if (kv->mode != MBR_KV_GROWING)
+        return mbr_fail(error, MBR_UNSUPPORTED,
+            "an eager sequence has no range that could sleep; a growing cache would work");
+    if (group >= kv->group_count)
+        return mbr_fail(error, MBR_OUT_OF_RANGE, "group %u of %u", group, kv->group_count);
+    sequence->is_lent = true;
+    sequence->quiet_tokens = 0;
+    *range = sequence->groups[group].range;
+    return MBR_OK;
+}
+
+/* A growth by nothing is refused where a range sleeps. */
+static mbr_status check_awake(const mbr_sequence *sequence, mbr_error *error)
+{
+    const mbr_kv *kv = sequence->kv;
+    mbr_piece pieces[MBR_KV_GROUPS_MAX + 1];
+    for (uint32_t i = 0; i < kv->group_count; i++)
+        pieces[i] = (mbr_piece){.range = sequence->groups[i].range};
+    pieces[kv->group_count] = pieces[0]; /* two at least: one alone is answered without a look */
+    mbr_range_grow_request request = {MBR_SIZED(mbr_range_grow_request), .holder = kv->holder,
+        .pieces = pieces, .piece_count = kv->group_count + 1};
+    mbr_range_grow_result result = {MBR_SIZED(mbr_range_grow_result)};
+    return mbr_range_grow(kv->manager, &request, &result, error);
+}
+
 /* ---- Append
  * ------------------------------------------------------------------------------------- */
 
@@ -217,10 +250,13 @@ static mbr_status append_past_quiet(
         return to <= sequence->capacity_tokens /* of 0 tokens: nothing is to be given back */
             ? MBR_OK
             : mbr_sequence_regrow(sequence, to, refusal, error);
+    mbr_status status = sequence->is_lent ? check_awake(sequence, error) : MBR_OK;
+    if (status != MBR_OK)
+        return status;
     mbr_kv_wake_ahead(sequence->kv);
     for (uint32_t i = 0; i < kv->group_count; i++)
         trim_group(sequence, i, from);
-    mbr_status status = mbr_sequence_commit(sequence, from, to, refusal, error);
+    status = mbr_sequence_commit(sequence, from, to, refusal, error);
     mbr_sequence_publish(sequence, status == MBR_OK ? to : from);
     return status;
 }

@@ -125,6 +125,7 @@ struct mbr_sequence {
     mbr_kv_pace pace;
     bool ending;
     bool has_adopted;            /* all its aliases, which stood there before it came */
+    bool is_lent;                /* its ranges may sleep: appending is never quiet */
     mbr_sequence_group groups[]; /* as many as the cache has */
 };
 

@@ -132,6 +132,15 @@ MBR_API mbr_status mbr_sequence_create(
 MBR_API mbr_status mbr_sequence_append(
     mbr_sequence *sequence, uint64_t tokens, mbr_refusal *refusal, mbr_error *error);
 
+/* The range of one group, to be put to sleep by a sleeper (membrane/sleep.h) under the cache's
+ * holder; the sequence keeps it and releases it. From now on an append asks whether the ranges are
+ * awake, which costs a lock: MBR_BUSY while one sleeps, as is ending the sequence; its figures go
+ * on counting what sleeps as committed. A sequence that has a prefix, or that one was made of,
+ * cannot sleep while the prefix's extents are shared. Remove the ranges from the sleeper before the
+ * end. Errors: MBR_OUT_OF_RANGE (group), MBR_UNSUPPORTED (the eager ways have no ranges). */
+MBR_API mbr_status mbr_sequence_lend(
+    mbr_sequence *sequence, uint32_t group, mbr_range_handle *range, mbr_error *error);
+
 /* Ends it behind its stream and `streams` (stream_count of them, at most 47, may be 0). On failure
  * (MBR_QUEUE_FULL) it lives on; if a part of it is queued already, it can only be destroyed again,
  * and MBR_STALE is the answer to everything that would change it. */

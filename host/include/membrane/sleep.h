@@ -16,9 +16,10 @@
  * behind the addresses, and no graph that does is launched. Views of before are MBR_STALE: other
  * memory stands there since; a graph that captured addresses alone is right again after the wake.
  *
- * Ranges alone sleep. What is refused, with MBR_BUSY and the reason: a range that is pinned, that
- * has extents of a prefix or that others share, that a graph owns a part of, or of whose device a
- * stream is being captured. Plain allocations and the sequences of a KV cache are nobody's range.
+ * Ranges alone sleep, those of a KV cache's sequences (mbr_sequence_lend) among them. What is
+ * refused, with MBR_BUSY and the reason: a range that is pinned, that has extents of a prefix or
+ * that others share, that a graph owns a part of, or of whose device a stream is being captured.
+ * Plain allocations have no range.
  *
  * Thread rule: any thread; calls on one tag exclude each other with MBR_BUSY. */
 #ifndef MEMBRANE_SLEEP_H
