@@ -197,6 +197,7 @@ struct mbr_backing {
     _Atomic bool has_groups; /* written under the lock; a growth looks without it, after its extents
                               * were made: of what another group gave back it then knows */
     _Atomic uint64_t keep_bytes;
+    _Atomic bool pads;           /* the plugin owns what it aligns plain allocations with */
     _Atomic uint64_t idle_bytes; /* of slabs above */
     mbr_idle_keeper *keepers;    /* lock */
     uint64_t busy_wait_ns;

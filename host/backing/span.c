@@ -122,8 +122,7 @@ static mbr_status allocate_eager(mbr_backing *backing, const mbr_span *span, uin
     return status;
 }
 
-/* Some own what they align with, which no fact says: asked for once more where that was too much.
- */
+/* Some own what they align with, which no fact says: the first refusal tells, and is remembered. */
 static mbr_status allocate_aligned(mbr_backing *backing, const mbr_span *span, uint64_t align_bytes,
     mbr_answer *answer, mbr_refusal *refusal, mbr_error *error)
 {
@@ -132,12 +131,13 @@ static mbr_status allocate_aligned(mbr_backing *backing, const mbr_span *span, u
     if (!mbr_align_up(span->bytes, round_bytes, &most) || !mbr_add(most, align_bytes, &padded))
         return mbr_fail(error, MBR_OVERFLOW, "%llu bytes do not fit 64 bits when rounded",
             (unsigned long long)span->bytes);
-    mbr_status status =
-        allocate_eager(backing, span, align_bytes, most, answer, &answered, refusal, error);
-    if (status == MBR_OVER_BUDGET && answered && align_bytes > round_bytes)
-        status =
-            allocate_eager(backing, span, align_bytes, padded, answer, &answered, refusal, error);
-    return status;
+    bool may_pad = align_bytes > round_bytes, pads = may_pad && atomic_load(&backing->pads);
+    mbr_status status = allocate_eager(
+        backing, span, align_bytes, pads ? padded : most, answer, &answered, refusal, error);
+    if (status != MBR_OVER_BUDGET || !answered || !may_pad || pads)
+        return status;
+    atomic_store(&backing->pads, true);
+    return allocate_eager(backing, span, align_bytes, padded, answer, &answered, refusal, error);
 }
 
 static mbr_status take_eager(mbr_backing *backing, mbr_context *context, uint64_t align_bytes,
