@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #define RESERVATION_MAX_BYTES (UINT64_C(1) << 46)
+#define UNDO_ATTEMPT_COUNT 4
 
 static const struct mbr_gpu_calls *call_of(const mbr_instance *instance)
 {
@@ -213,12 +214,15 @@ static enum mbr_end unmap(
     return end;
 }
 
+/* What is refused for no reason the host asks for again; an undo nobody else can. */
 static mbr_status protect(mbr_instance *instance, uint64_t address, uint64_t bytes,
     const struct mbr_answer_access *access, bool is_undo, mbr_error *error)
 {
-    (void)is_undo;
-    return answer(instance, set_access(instance, address, bytes, access),
-        instance->driver->name.set_access, bytes, error);
+    bool is_patient = is_undo && instance->driver->quirks.refuses_access_spuriously;
+    mbr_gpu_result result = set_access(instance, address, bytes, access);
+    for (uint32_t i = 1; i < UNDO_ATTEMPT_COUNT && is_patient && result != MBR_GPU_SUCCESS; i++)
+        result = set_access(instance, address, bytes, access);
+    return answer(instance, result, instance->driver->name.set_access, bytes, error);
 }
 
 const struct mbr_handle_port mbr_gpu_handle_port = {.create = create, .destroy = destroy};

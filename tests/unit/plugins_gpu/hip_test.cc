@@ -99,6 +99,33 @@ TEST_F(Hip, Versions_HaveTheirFacts)
     }
 }
 
+// Who knows that a version tells the truth says which granule is the least.
+TEST_F(Hip, OptionGranule_IsTheLeastThatIsUsed)
+{
+    Knobs knobs = like(MBR_HIP_VERSION(7, 14));
+    knobs.granule_min_bytes = knobs.granule_recommended_bytes = 65536;
+    standin().restart(&knobs);
+    const struct {
+        const char *given;
+        uint64_t used_bytes;
+    } cases[] = {{"4096", 65536}, {"131072", 131072}, {"4194304", 2 * (2 * kMiB)}};
+    for (const auto &it : cases) {
+        Device opened;
+        mbr_error error;
+        ASSERT_EQ(Device::try_open("device0", {}, &opened, &error, {{"granule", it.given}}), MBR_OK)
+            << error.text;
+        EXPECT_EQ(opened.fact(MBR_FACT_GRANULE_MIN_BYTES), it.used_bytes);
+        EXPECT_TRUE(opened.close().ok());
+    }
+    for (const char *wrong : {"2048", "65537", "", "2147483648"}) {
+        Device opened;
+        mbr_error error;
+        EXPECT_EQ(Device::try_open("device0", {}, &opened, &error, {{"granule", wrong}}),
+            MBR_INVALID_ARGUMENT)
+            << wrong;
+    }
+}
+
 TEST_F(Hip, VersionBeforeVirtualMemory_PlainAllocationIsThere)
 {
     open(like(MBR_HIP_VERSION(6, 0) + 32831));
