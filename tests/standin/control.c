@@ -34,10 +34,8 @@ static void let_finish(void)
 __attribute__((destructor)) static void unload(void)
 {
     const char *clean = getenv("STANDIN_CLEAN");
-    if (!clean || strcmp(clean, "1") != 0)
-        return;
-    let_finish();
-    standin_assert_clean();
+    if (clean && strcmp(clean, "1") == 0)
+        standin_assert_clean();
 }
 
 EXPORT void standin_options(struct standin_options *options)
@@ -172,20 +170,10 @@ EXPORT bool standin_submit(uint64_t stream, void (*function)(void *argument), vo
     return status == SIM_OK;
 }
 
-/* What nobody holds and is there all the same, as HIP has it, nobody has waited for either. */
-static void await_unheld(void)
-{
-    for (uint32_t i = 0; i < sim.options.device_count; i++) {
-        struct sim_context *context = &sim.devices[i].context;
-        if (context->is_active && context->retain_count == 0)
-            sim_await_context(context);
-    }
-}
-
 EXPORT void standin_assert_clean(void)
 {
     struct standin_ledger left;
-    LOCKED(await_unheld());
+    let_finish();
     standin_read_ledger(&left);
     const struct {
         const char *what;

@@ -202,6 +202,7 @@ class Session
     uint64_t fresh = host.fact(MBR_FACT_FRESH_CONTENT);
     uint64_t round_bytes = host.fact(MBR_FACT_ALLOCATION_ROUND_BYTES);
     uint64_t own_align_bytes = host.fact(MBR_FACT_ALLOCATION_ALIGN_BYTES);
+    bool unmap_spans = host.fact(MBR_FACT_UNMAP_SPANS_MAPPINGS) == 1;
     int file;
     Model model;
     uint64_t next_id = 1;
@@ -323,6 +324,9 @@ void Session::edit(bool unmap)
     Broken broken = broken_span(reservation, offset, bytes);
     if (broken.empty() && !model.is_cover(reservation, offset, bytes))
         broken.insert(MBR_INVALID_ARGUMENT);
+    if (broken.empty() && unmap && !unmap_spans &&
+        model.reservations[reservation][offset].bytes != bytes)
+        broken.insert(MBR_INVALID_ARGUMENT); // several mappings
     Result result = unmap ? host.unmap(reservation, offset, bytes)
                           : host.protect(reservation, offset, bytes, access);
     if (!judge(unmap ? "unmap" : "protect", broken, result))
