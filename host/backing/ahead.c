@@ -66,9 +66,18 @@ static void forget_stale_locked(mbr_backing *backing, uint64_t most_bytes)
         mbr_ahead_forget_locked(backing->ahead);
 }
 
+mbr_status mbr_ahead_refuse_undefined(mbr_error *error)
+{
+    return mbr_fail(error, MBR_UNSUPPORTED,
+        "fresh memory of this mechanism is not zero and there are several isolation groups: it is "
+        "filled when it is handed out, and nothing is mapped ahead of that");
+}
+
 mbr_status mbr_ahead_check_room(mbr_backing *backing, uint64_t bytes, mbr_error *error)
 {
     uint64_t limit_bytes = mbr_backing_ahead_limit(backing);
+    if (atomic_load_explicit(&backing->fresh_is_undefined, memory_order_relaxed))
+        return mbr_ahead_refuse_undefined(error);
     mbr_lock_take(&backing->lock);
     uint64_t before = backing->ahead_bytes;
     if (bytes <= limit_bytes)

@@ -115,9 +115,7 @@ static mbr_status make_extents(mbr_growth_run *run)
     return status;
 }
 
-/* ---- Mapping
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- Mapping */
 
 /* The residual of an item: mapped and owned, charged to whoever pays now; its slot is stuck. */
 static void strand_item(mbr_growth_run *run, mbr_plan_item *item, bool may_retry)
@@ -234,9 +232,7 @@ static mbr_status fill_items(mbr_growth_run *run)
     return MBR_OK;
 }
 
-/* ---- Undo
- * --------------------------------------------------------------------------------------------------------
- */
+/* ---- Undo */
 
 static void unmap_item(mbr_growth_run *run, mbr_plan_item *item)
 {
@@ -309,9 +305,7 @@ static void undo_items(mbr_growth_run *run)
     mbr_plan_drop_sources(&run->plan);
 }
 
-/* ---- The books
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- The books */
 
 static void return_budget(mbr_growth_run *run)
 {
@@ -357,9 +351,7 @@ static mbr_status take_budget(mbr_growth_run *run)
     return MBR_OK;
 }
 
-/* ---- Publish
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- Publish */
 
 void mbr_slot_adopt_locked(mbr_range *range, uint64_t index, mbr_holder *holder)
 {
@@ -373,7 +365,7 @@ void mbr_slot_adopt_locked(mbr_range *range, uint64_t index, mbr_holder *holder)
     extent->content = MBR_CONTENT_STALE; /* of its next life */
 }
 
-/* Nobody has seen it yet: its content and its isolation group are those of who had it before. */
+/* Nobody has used it yet: its content and its isolation group are as they were. */
 static void park_item_locked(mbr_growth_run *run, mbr_plan_item *item)
 {
     mbr_extent_move(run->backing, item->extent, MBR_EXTENT_MAPPED);
@@ -429,16 +421,29 @@ static void publish(mbr_growth_run *run, mbr_range_grow_result *result)
     result->new_bytes = plan->create_bytes + plan->pool_bytes + result->parked_bytes;
 }
 
-/* ---- The transaction
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- The transaction */
+
+/* Nothing is mapped ahead that must be filled first: its range would show it meanwhile (I21). */
+static mbr_status check_contents(mbr_growth_run *run)
+{
+    for (uint64_t i = 0; i < run->plan.item_count && run->plan.ahead; i++) {
+        const mbr_plan_item *item = &run->plan.items[i];
+        if (!mbr_extent_needs_fill(item->range, item->extent, 0))
+            continue;
+        atomic_store_explicit(&run->backing->fresh_is_undefined, true, memory_order_relaxed);
+        return mbr_ahead_refuse_undefined(run->error);
+    }
+    return MBR_OK;
+}
 
 static mbr_status execute(mbr_growth_run *run)
 {
     mbr_status status = make_extents(run);
     if (status == MBR_OK)
+        status = check_contents(run);
+    if (status == MBR_OK)
         status = map_items(run);
-    if (status == MBR_OK && !run->plan.ahead) /* its first use fills what stands ahead */
+    if (status == MBR_OK && !run->plan.ahead)
         status = fill_items(run);
     if (status == MBR_OK && run->options->publish != NULL) {
         mbr_lock_assert_none_held();

@@ -223,6 +223,7 @@ struct mbr_backing {
     uint64_t pooled_bytes, parked_bytes, held_bytes, span_bytes;
     uint64_t ahead_bytes; /* of parked */
     _Atomic uint64_t ahead_limit_bytes;
+    _Atomic bool fresh_is_undefined; /* seen where there are several groups */
     uint64_t withheld_span_bytes;
     uint64_t extent_count, live_count, cached_count, prefix_count, span_count;
     uint64_t quarantined_count, retained_bytes;
@@ -338,8 +339,9 @@ void mbr_ahead_mark_locked(mbr_range *range, uint64_t index);
 void mbr_ahead_unmark_locked(mbr_range *range, uint64_t index);
 /* What the range has ahead is parked like other cache from now on. */
 void mbr_ahead_forget_locked(mbr_range *range);
-/* MBR_OVER_BUDGET: so many bytes more would be above the bound. */
+/* MBR_OVER_BUDGET: so many bytes more would be above the bound; or as the next. */
 mbr_status mbr_ahead_check_room(mbr_backing *backing, uint64_t bytes, mbr_error *error);
+mbr_status mbr_ahead_refuse_undefined(mbr_error *error);
 /* The whole growth at once, where all that is missing stands there, parked, and needs no fill. No
  * slot is called, nothing waited for, no memory taken. False: nothing changed. */
 bool mbr_backing_adopt(

@@ -217,6 +217,11 @@ static void choose_source(mbr_plan *plan, mbr_plan_item *item)
         return;
     }
     item->extent = mbr_extent_pool_take(backing, item->bytes, item->range->isolation_group);
+    if (plan->ahead && item->extent != NULL &&
+        mbr_extent_needs_fill(item->range, item->extent, 0)) {
+        mbr_extent_pool_put(backing, item->extent); /* its class is there: it was taken from it */
+        item->extent = NULL;
+    }
     if (item->extent != NULL) {
         item->source = MBR_SOURCE_POOL;
         item->stage = MBR_STAGE_UNMAPPED;

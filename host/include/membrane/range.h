@@ -71,7 +71,8 @@ typedef struct mbr_piece {
 /* critical: what is missing in the pieces is mapped ahead of need: parked there, paid by the cache
  * and the first to go under pressure, until a growth adopts it without a driver call. Presses
  * nobody, waits for nobody who is inside one of the ranges (MBR_BUSY), and is MBR_OVER_BUDGET past
- * the binding's ahead_bytes. Another thread may meanwhile grow the ranges over what stands there
+ * the binding's ahead_bytes; MBR_UNSUPPORTED where memory must be filled before another isolation
+ * group gets it. Another thread may meanwhile grow the ranges over what stands there
  * already. No publish callback. */
 #define MBR_GROW_AHEAD 2
 

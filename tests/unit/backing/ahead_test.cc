@@ -125,11 +125,10 @@ TEST(Ahead, FromThePool_NeedsNoGrant)
     world.end(range);
 }
 
-/* I21: what another group had is filled by the growth that hands it out, on its stream. */
-TEST(Ahead, MemoryOfAnotherGroup_IsFilledWhenItIsAdopted)
+/* I21: nothing that another group had stands in a range before it is filled. */
+TEST(Ahead, MemoryOfAnotherGroup_IsNotTaken)
 {
     AheadWorld world;
-    world.line.on_fill = [](const ManualLine::Fill &) {};
     mbr_range *first = world.reserve(8 * kGranule, {kGranule, kGranule, 0}, 0, 1);
     ASSERT_EQ(MBR_OK, world.grow(first, 0, 2 * kGranule));
     mbr_range_decommit_result left = {};
@@ -137,18 +136,17 @@ TEST(Ahead, MemoryOfAnotherGroup_IsFilledWhenItIsAdopted)
     ASSERT_EQ(
         MBR_OK, mbr_range_give_back(first, 0, 2 * kGranule, true, nullptr, 0, &left, nullptr));
     mbr_range *second = world.reserve(8 * kGranule, {kGranule, kGranule, 0}, 0, 2);
-    ASSERT_EQ(MBR_OK, world.ahead(second, 0, 2 * kGranule));
-    EXPECT_EQ(0u, world.line.fill_count);
-    mbr_range_part part = {second, 0, 0, 2 * kGranule};
     mbr_range_grow_result result = new_result();
-    mbr_grow_options options = {};
-    options.holder = world.kv;
-    options.stream_id = world.stream;
-    options.parts = &part;
-    options.part_count = 1;
-    ASSERT_EQ(MBR_OK, mbr_backing_grow(world.backing, &options, &result, nullptr));
-    EXPECT_EQ(2u, world.line.fill_count);
-    EXPECT_EQ(static_cast<uint32_t>(MBR_CONTENT_ZERO), result.content);
+    ASSERT_EQ(MBR_OK, world.ahead(second, 0, 2 * kGranule, &result));
+    EXPECT_EQ(2 * kGranule, result.created_bytes);
+    EXPECT_EQ(2 * kGranule, world.kept().pooled_bytes);
+    EXPECT_TRUE(world.agree());
+    world.fake.fresh_content = MBR_CONTENT_UNDEFINED;
+    EXPECT_EQ(MBR_UNSUPPORTED, world.ahead(second, 2 * kGranule, 2 * kGranule));
+    uint64_t calls = world.fake.all_calls();
+    EXPECT_EQ(MBR_UNSUPPORTED, world.ahead(second, 2 * kGranule, 2 * kGranule));
+    EXPECT_EQ(calls, world.fake.all_calls()); // known from then on
+    EXPECT_EQ(2 * kGranule, world.stands());
     EXPECT_TRUE(world.agree());
     world.end(first);
     world.end(second);

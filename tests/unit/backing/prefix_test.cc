@@ -208,6 +208,48 @@ TEST(Prefix, Refusals_NameTheReason)
     EXPECT_EQ(MBR_UNSUPPORTED, error.status);
 }
 
+/* S103: nothing is called for it, and the target can still be used for what fits. */
+TEST(Prefix, MisalignedForeignOrDead_IsRefusedAndTheTargetIsUnchanged)
+{
+    World world, elsewhere; /* another device, under another authority */
+    mbr_error error = {};
+    error.struct_size = sizeof(error);
+    mbr_range *source = world.reserve(64 * kGranule, kFour);
+    ASSERT_EQ(MBR_OK, world.grow(source, 0, 8 * kGranule));
+    mbr_range_part off = {source, 0, kGranule, 4 * kGranule}; /* no whole extent lies inside */
+    mbr_range_part parts[] = {{source, 0, 0, 4 * kGranule}, {nullptr, 0, 0, 4 * kGranule}};
+    mbr_range *foreign = elsewhere.reserve(64 * kGranule, kFour);
+    ASSERT_EQ(MBR_OK, elsewhere.grow(foreign, 0, 4 * kGranule));
+    parts[1].range = foreign;
+    mbr_prefix *none = nullptr;
+    mbr_prefix_result result = {};
+    result.struct_size = sizeof(result);
+    EXPECT_EQ(MBR_INVALID_ARGUMENT,
+        mbr_backing_make_prefix(world.backing, &off, 1, world.prefix, &none, &result, &error));
+    EXPECT_NE(nullptr, std::strstr(error.text, "no whole extent")) << error.text;
+    EXPECT_EQ(MBR_INVALID_ARGUMENT,
+        mbr_backing_make_prefix(world.backing, parts, 2, world.prefix, &none, &result, &error));
+    EXPECT_NE(nullptr, std::strstr(error.text, "another device or authority")) << error.text;
+
+    mbr_prefix *prefix = make(world, source, 8 * kGranule);
+    mbr_range *target = elsewhere.reserve(64 * kGranule, kFour);
+    mbr_range *dead = world.reserve(64 * kGranule, kFour);
+    ASSERT_EQ(MBR_OK, world.end(dead));
+    uint64_t calls = world.fake.all_calls(), calls_elsewhere = elsewhere.fake.all_calls();
+    EXPECT_EQ(MBR_INVALID_ARGUMENT, attach(world, prefix, target));
+    EXPECT_EQ(MBR_STALE, attach(world, prefix, dead));
+    EXPECT_EQ(calls, world.fake.all_calls());
+    EXPECT_EQ(calls_elsewhere, elsewhere.fake.all_calls());
+    EXPECT_EQ(0u, elsewhere.figures(target).committed_bytes);
+    EXPECT_EQ(MBR_OK, elsewhere.grow(target, 0, 4 * kGranule));
+    EXPECT_TRUE(world.agree());
+    EXPECT_TRUE(elsewhere.agree());
+    mbr_prefix_end(prefix);
+    world.end(source);
+    elsewhere.end(target);
+    elsewhere.end(foreign);
+}
+
 void sweep_attach(Slot slot, FaultKind kind, bool held)
 {
     for (uint64_t ordinal = 1; ordinal < 50; ordinal++) {
