@@ -70,6 +70,7 @@ _ALLOC = [
 _BACKING = [
     "addresses",
     "ahead",
+    "alias",
     "audit",
     "backing",
     "evict",
@@ -128,6 +129,24 @@ _DOORS = {
     "ep": "ep_door",
     "alloc": "ep_door",
     "backing": "ep_door",
+}
+
+# What the files of a world's scenarios include.
+_INCLUDED = {
+    "governor": [":governor_world"],
+    "ep": [
+        ":ep",
+        ":ep_world",
+    ],
+    "alloc": [
+        ":ep",
+        ":product_headers",
+    ],
+    "backing": [
+        ":backing",
+        ":ep",
+        ":product_headers",
+    ],
 }
 
 # Whoever replays the journals.
@@ -237,10 +256,7 @@ def scenarios(name, world = "governor"):
         name = name + "_scenarios",
         testonly = 1,
         srcs = [name + "_test.cc"],
-        deps = [
-            ":%s_world" % world,
-            "@googletest//:gtest",
-        ],
+        deps = _INCLUDED[world] + ["@googletest//:gtest"],
         alwayslink = 1,
         linkstatic = 1,
     )
