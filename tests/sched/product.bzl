@@ -68,6 +68,7 @@ _ALLOC = [
 ]
 
 _BACKING = [
+    "alias",
     "addresses",
     "ahead",
     "alias",
