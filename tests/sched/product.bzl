@@ -68,7 +68,6 @@ _ALLOC = [
 ]
 
 _BACKING = [
-    "alias",
     "addresses",
     "ahead",
     "alias",
