@@ -19,15 +19,37 @@ bool mbr_kv_pace_rests(const mbr_kv_pace *pace, uint64_t now_ns)
     return now_ns - pace->changed_ns > MBR_KV_REST_NS;
 }
 
+static void gauge_begin(mbr_kv_gauge *gauge, uint64_t tokens, uint64_t now_ns)
+{
+    *gauge = (mbr_kv_gauge){.tokens = tokens, .since_ns = now_ns};
+}
+
+/* They grew; a rate spans at least so long. */
+static void gauge_grow(mbr_kv_gauge *gauge, uint64_t tokens, uint64_t now_ns, uint64_t least_ns)
+{
+    if (now_ns - gauge->since_ns < least_ns)
+        return;
+    gauge->before_per_s = gauge->tokens_per_s;
+    gauge->tokens_per_s = rate(tokens - gauge->tokens, now_ns - gauge->since_ns);
+    gauge->tokens = tokens;
+    gauge->since_ns = now_ns;
+}
+
+static uint64_t gauge_read(const mbr_kv_gauge *gauge)
+{
+    return mbr_min(gauge->tokens_per_s, gauge->before_per_s);
+}
+
 void mbr_kv_pace_see(mbr_kv_pace *pace, uint64_t tokens, uint64_t now_ns)
 {
     bool is_first = pace->changed_ns == 0;
     bool grew = !is_first && tokens > pace->tokens;
-    if (!is_first && mbr_kv_pace_rests(pace, now_ns)) {
-        pace->tokens_per_s = pace->before_per_s = 0;
+    if (is_first || mbr_kv_pace_rests(pace, now_ns)) {
+        gauge_begin(&pace->steps, tokens, now_ns);
+        gauge_begin(&pace->spans, tokens, now_ns);
     } else if (grew) {
-        pace->before_per_s = pace->tokens_per_s;
-        pace->tokens_per_s = rate(tokens - pace->tokens, now_ns - pace->changed_ns);
+        gauge_grow(&pace->steps, tokens, now_ns, 0);
+        gauge_grow(&pace->spans, tokens, now_ns, MBR_KV_SOON_NS);
     }
     if (grew || is_first)
         pace->changed_ns = now_ns;
@@ -36,7 +58,7 @@ void mbr_kv_pace_see(mbr_kv_pace *pace, uint64_t tokens, uint64_t now_ns)
 
 uint64_t mbr_kv_pace_soon(const mbr_kv_pace *pace, uint64_t now_ns)
 {
-    uint64_t per_s = mbr_min(pace->tokens_per_s, pace->before_per_s);
+    uint64_t per_s = mbr_max(gauge_read(&pace->steps), gauge_read(&pace->spans));
     if (per_s == 0 || mbr_kv_pace_rests(pace, now_ns))
         return pace->tokens;
     return pace->tokens + per_s / (NS_PER_S / MBR_KV_SOON_NS) + 1;

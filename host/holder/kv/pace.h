@@ -1,5 +1,7 @@
-/* How fast a sequence grows, as samples of its length tell: the slower of its last two steps, so
- * that one leap, such as a prompt, is no rate. Plain data and arithmetic; no clock, no lock. */
+/* How fast a sequence grows, as samples of its length tell. Two gauges look at it: one from growth
+ * to growth, one over some time, in which growths of different kinds come (a chunk, then tokens).
+ * Each holds the slower of its last two rates, so that one leap, such as a prompt, is none; the
+ * faster gauge counts. Plain data and arithmetic; no clock, no lock. */
 #ifndef MEMBRANE_HOST_HOLDER_KV_PACE_H
 #define MEMBRANE_HOST_HOLDER_KV_PACE_H
 
@@ -9,10 +11,15 @@
 #define MBR_KV_SOON_NS UINT64_C(50000000)   /* how far is looked ahead */
 #define MBR_KV_REST_NS UINT64_C(1000000000) /* what has not grown for so long rests */
 
+typedef struct mbr_kv_gauge {
+    uint64_t tokens, since_ns;           /* where the rate under way began */
+    uint64_t tokens_per_s, before_per_s; /* the last one, and the one before it */
+} mbr_kv_gauge;
+
 typedef struct mbr_kv_pace {
-    uint64_t tokens;                     /* seen last */
-    uint64_t changed_ns;                 /* when they last grew, or were first seen; 0: never */
-    uint64_t tokens_per_s, before_per_s; /* of the last step and of that before it */
+    uint64_t tokens;     /* seen last */
+    uint64_t changed_ns; /* when they last grew, or were first seen; 0: never */
+    mbr_kv_gauge steps, spans;
 } mbr_kv_pace;
 
 /* The length at a time that is not 0; both only rise. */

@@ -53,6 +53,27 @@ TEST(KvPace, OneLeap_IsNoRate)
     EXPECT_EQ(1524u + 2560 + 1, soon_after({{0, 500}, {10, 1012}, {10, 1524}}));
 }
 
+// A chunk each 10 ms and a token in between, seen each 5 ms: every second step is slow, and yet the
+// chunks come on.
+TEST(KvPace, ChunksWithTokensInBetween_AreLookedAheadOf)
+{
+    mbr_kv_pace pace = {};
+    uint64_t at = 1, tokens = 1;
+    for (int i = 0; i < 12; i++) {
+        mbr_kv_pace_see(&pace, tokens += 100, at += 5 * kMs);
+        mbr_kv_pace_see(&pace, tokens += 1, at += 5 * kMs);
+    }
+    EXPECT_LE(tokens + 5 * 101, mbr_kv_pace_soon(&pace, at));
+    EXPECT_GE(tokens + 6 * 101 + 1, mbr_kv_pace_soon(&pace, at));
+    // Once the chunks are over, one among tokens is none, for as long as it may be seen.
+    for (int i = 0; i < 80; i++) {
+        mbr_kv_pace_see(&pace, tokens += i == 40 ? 1000 : 1, at += 5 * kMs);
+        if (i >= 30) {
+            EXPECT_GE(tokens + 12, mbr_kv_pace_soon(&pace, at)) << i;
+        }
+    }
+}
+
 TEST(KvPace, AfterARest_BeginsAnew)
 {
     EXPECT_EQ(102u, soon_after({{0, 100}, {10, 101}, {10, 102}, {1001, 102}}));
