@@ -369,7 +369,9 @@ static void trim_to(mbr_manager *manager, const mbr_mechanism_record *record, ui
          (backing = mbr_next_backing(manager, backing)) != NULL;) {
         if (backing->mechanism != record)
             continue;
-        excess_bytes -= mbr_min(excess_bytes, mbr_backing_evict(backing->backing, excess_bytes));
+        /* All: also the aliases that are parked, which own nothing. */
+        uint64_t wanted_bytes = keep_bytes == 0 ? UINT64_MAX : excess_bytes;
+        excess_bytes -= mbr_min(excess_bytes, mbr_backing_evict(backing->backing, wanted_bytes));
     }
     visit_arenas(manager, record, shed_idle, &excess_bytes);
 }

@@ -301,6 +301,27 @@ TEST(KvAlias, SharerAfterAnEndedOne_CallsNothingInAnyLayout)
         }
 }
 
+TEST(KvAlias, TrimToNothing_GivesUpTheAliasesToo)
+{
+    AheadWorld world(kPlain, "window-major", 0);
+    Tracked source, first;
+    TrackedPrefix prefix;
+    ASSERT_EQ(MBR_OK, world.create(&source, 200));
+    ASSERT_EQ(MBR_OK, world.share(&source, 200, &prefix)) << world.error.text;
+    world.settle();
+    uint64_t mapped = world.figures().mapped_bytes, released = 0;
+    ASSERT_EQ(MBR_OK, world.create(&first, 200, &prefix, 200, 1));
+    ASSERT_EQ(MBR_OK, world.destroy(&first));
+    world.settle();
+    EXPECT_LT(mapped, world.figures().mapped_bytes);
+    EXPECT_EQ(MBR_OK, mbr_manager_trim(world.manager, world.mechanism, 0, &released, nullptr));
+    EXPECT_EQ(mapped, world.figures().mapped_bytes);
+    EXPECT_TRUE(world.holds(source));
+    world.end(&prefix);
+    EXPECT_EQ(MBR_OK, world.destroy(&source));
+    EXPECT_TRUE(world.clean());
+}
+
 /* One thread maps ahead while others grow, share and end: contents are their own throughout. */
 TEST(KvAhead, BesideGrowingSharingAndEnding_NothingOfItShows)
 {
