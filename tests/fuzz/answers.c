@@ -390,7 +390,7 @@ static void begin_parts(unsigned config)
     mbr_addresses_init(&host.addresses);
     must_ok(mbr_port_create(&drawn.mechanism, &host.addresses, &drawn_heap, &host.port, &error),
         &error, "port");
-    mbr_backing_options options = {host.port, host.authority, "cache", keep, &drawn_heap, 1};
+    mbr_backing_options options = {host.port, host.authority, "cache", keep, &drawn_heap, 1, 0};
     must_ok(mbr_backing_create(&options, &host.backing, &error), &error, "backing");
     host.user.context = host.context;
     mbr_backing_add_user(host.backing, &host.user);
