@@ -5,8 +5,9 @@
  *     committed_bytes of both = charged to the holder, once no release is queued
  *
  * Locking: `lock` guards the areas; the client interface is called without it, and the area is
- * marked as moving meanwhile: who takes waits for that, and who is asked for bytes gives none of
- * it. */
+ * marked as moving meanwhile: who has to commit, or ends, waits for that, and who is asked for
+ * bytes gives none of it. What is committed may be taken all the while: so who gives lowers
+ * `committed` first, under the lock and no further than `used`. */
 #include "membrane/workspace.h"
 #include "abi/base/assert.h"
 #include "abi/base/checked.h"
@@ -163,8 +164,10 @@ static mbr_status commit_locked(mbr_workspace *workspace, mbr_area *area, uint64
     mbr_range_grow_result result = {MBR_SIZED(mbr_range_grow_result)};
     mbr_status status = mbr_range_grow(workspace->manager, &request, &result, error);
     mbr_lock_take(&workspace->lock);
-    if (status == MBR_OK) { /* outward to whole extents, all of which are a unit */
-        area->committed = end + (workspace->unit_bytes - 1 - (end - 1) % workspace->unit_bytes);
+    if (status == MBR_OK) { /* outward to whole extents, all of which are a unit; others may have
+                             * been there already, behind a decommit that was refused */
+        end += workspace->unit_bytes - 1 - (end - 1) % workspace->unit_bytes;
+        area->committed = mbr_max(area->committed, end);
         workspace->grow_count++;
     }
     end_move_locked(workspace, area);
@@ -291,7 +294,7 @@ static uint64_t give_area_locked(mbr_workspace *workspace, mbr_area *area, uint6
     mbr_lock_drop(&workspace->lock);
     bool may_give = is_free(workspace, area, keep);
     mbr_lock_take(&workspace->lock);
-    if (may_give)
+    if (may_give && area->used <= keep) /* it may have been taken meanwhile */
         bytes = gives ? decommit_locked(workspace, area, keep, true) : area->committed - keep;
     end_move_locked(workspace, area);
     return bytes;

@@ -43,7 +43,8 @@ typedef struct mbr_workspace_request {
  * MBR_OUT_OF_HOST_MEMORY. */
 MBR_API mbr_status mbr_workspace_create(mbr_manager *manager, const mbr_workspace_request *request,
     mbr_workspace **workspace, mbr_error *error);
-/* Behind the stream. Whatever was taken is over. MBR_QUEUE_FULL, MBR_BUSY (pinned): it lives on. */
+/* Behind the stream. Whatever was taken is over. MBR_QUEUE_FULL, MBR_BUSY (pinned): call it again;
+ * nothing may be taken any more. */
 MBR_API mbr_status mbr_workspace_destroy(mbr_workspace *workspace, mbr_error *error);
 
 /* `align_bytes` is a power of two up to the granule; 0: 256. 0 bytes get an address of their own.

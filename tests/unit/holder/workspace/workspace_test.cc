@@ -2,6 +2,7 @@
 // under pressure, and a steady state that calls nobody.
 #include "tests/support/faulty/failing.h"
 #include "tests/unit/bind/host_world.h"
+#include "tests/unit/holder/meanwhile.h"
 #include "tests/unit/holder/soon.h"
 
 #include <atomic>
@@ -265,6 +266,36 @@ TEST(Workspace, GraphThatOwnsAPart_GivesNothingUntilItIsRetired)
     EXPECT_EQ(
         kMiB, given_soon(kMiB, [&](uint64_t n) { return mbr_workspace_give(world.workspace, n); }));
     EXPECT_EQ(0u, world.charged());
+}
+
+TEST(Workspace, TakenWhileItLooksWhatToGive_StaysCommitted)
+{
+    WorkspaceWorld world;
+    SKIP_WITHOUT_CPU_EP(world);
+    Meanwhile meanwhile(world);
+    auto request = world.request();
+    request.binding = meanwhile.binding;
+    request.stream = meanwhile.stream;
+    mbr_workspace *watched;
+    uint64_t address;
+    auto take = [&](uint64_t bytes) {
+        EXPECT_EQ(
+            MBR_OK, mbr_workspace_take(watched, kStep, bytes, 0, &address, nullptr, &world.error))
+            << world.error.text;
+    };
+    ASSERT_EQ(MBR_OK, mbr_workspace_create(world.manager, &request, &watched, &world.error));
+    take(10 * kUnit);
+    mbr_workspace_end(watched, kStep);
+    for (auto ask : {mbr_workspace_could_give, mbr_workspace_give}) {
+        meanwhile.in_next_wait([&] { take(9 * kUnit); });
+        EXPECT_EQ(0u, ask(watched, 3 * kUnit)) << "two of the three are taken";
+        EXPECT_EQ(10 * kUnit, world.charged());
+        world.put(address + 9 * kUnit - 1, {1});
+        mbr_workspace_end(watched, kStep);
+    }
+    meanwhile.in_next_wait([&] { take(7 * kUnit); });
+    EXPECT_EQ(3 * kUnit, mbr_workspace_give(watched, 3 * kUnit)) << "below what goes";
+    EXPECT_EQ(MBR_OK, mbr_workspace_destroy(watched, &world.error)) << world.error.text;
 }
 
 /* ---- Faults and threads */

@@ -1,0 +1,77 @@
+/* What another thread may do between a holder's look at a stream and what follows from it, at
+ * exactly that moment: an EP over the world's CPU, whose wait does it. */
+#ifndef MEMBRANE_TESTS_UNIT_HOLDER_MEANWHILE_H
+#define MEMBRANE_TESTS_UNIT_HOLDER_MEANWHILE_H
+
+#include "tests/unit/bind/host_world.h"
+
+#include <functional>
+#include <utility>
+
+namespace membrane
+{
+
+class Meanwhile
+{
+  public:
+    explicit Meanwhile(HostWorld &world) : world_(world), native_(world.make_stream())
+    {
+        order() = *mbr_cpu_order(world.cpu);
+        mbr_order_vtable table = order();
+        table.wait = wait;
+        auto request = world.ep_request("meanwhile");
+        request.order = &table;
+        EXPECT_EQ(MBR_OK, mbr_ep_create(world.manager, &request, &ep_, &world.error));
+        EXPECT_EQ(MBR_OK, mbr_ep_attach_stream(world.manager, ep_, native_, &stream, &world.error));
+        auto bind = world.bind_request();
+        bind.ep = ep_;
+        EXPECT_EQ(MBR_OK, mbr_manager_bind(world.manager, &bind, &binding, &world.error));
+    }
+    ~Meanwhile()
+    {
+        EXPECT_FALSE(act()) << "nobody waited";
+        EXPECT_EQ(MBR_OK, mbr_ep_drain(world_.manager, ep_, kNever, &world_.error));
+        EXPECT_EQ(MBR_OK, mbr_manager_unbind(world_.manager, binding, &world_.error))
+            << world_.error.text;
+        EXPECT_EQ(MBR_OK, mbr_ep_detach_stream(world_.manager, stream, &world_.error));
+        EXPECT_EQ(MBR_OK, mbr_ep_destroy(world_.manager, ep_, kNever, &world_.error));
+        world_.end_stream(native_);
+    }
+
+    mbr_stream_handle stream = {0};
+    mbr_binding_handle binding = {0};
+
+    /* Once, in the next wait for the stream, which answers that it is done, however late. */
+    void in_next_wait(std::function<void()> action) { act() = std::move(action); }
+
+  private:
+    HostWorld &world_;
+    mbr_native native_;
+    mbr_ep_handle ep_ = {0};
+
+    static std::function<void()> &act()
+    {
+        static std::function<void()> action;
+        return action;
+    }
+    static mbr_order_vtable &order()
+    {
+        static mbr_order_vtable table;
+        return table;
+    }
+    static mbr_status wait(mbr_instance *instance, const mbr_line_wait_request *request,
+        mbr_outcome *outcome, mbr_error *error)
+    {
+        mbr_line_wait_request patient = *request;
+        if (act())
+            patient.deadline_ns = kNever;
+        mbr_status status = order().wait(instance, &patient, outcome, error);
+        if (status == MBR_OK && act())
+            std::exchange(act(), nullptr)();
+        return status;
+    }
+};
+
+} // namespace membrane
+
+#endif
