@@ -4,7 +4,8 @@
  *     declared_bytes = sum over entries of bytes = granted to the holder for them
  *
  * Locking: `lock` guards all of it; neither the ledger nor the client is called under it. Who looks
- * for something to give keeps no entry meanwhile: it finds it again by its key. */
+ * for something to give keeps no entry meanwhile: it finds it again by its key, and by the serial
+ * of its last use whether somebody used it in between. */
 #include "membrane/kernel_cache.h"
 #include "abi/base/assert.h"
 #include "abi/base/checked.h"
@@ -20,12 +21,17 @@
 #include <uthash.h>
 #include <utlist.h>
 
+#define STREAM_STEP_COUNT 4 /* by which a copy's room for streams grows */
+
 typedef struct mbr_kernel_copy {
     uint64_t key;
     uint64_t bytes;
     uint64_t user_count;
-    mbr_stream_handle stream; /* of the last release */
-    uint64_t looked;          /* the last walk that has seen it */
+    uint64_t used;              /* serial of its last use */
+    uint64_t looked;            /* the last walk that has seen it */
+    mbr_stream_handle *streams; /* distinct ones of releases, whose work may still read it */
+    uint32_t stream_count, stream_room;
+    bool has_unknown; /* a stream found no place there: it is given no more */
     UT_hash_handle hh;
     struct mbr_kernel_copy *next, *prev; /* least recently used first */
 } mbr_kernel_copy;
@@ -39,7 +45,7 @@ struct mbr_kernel_cache {
     mbr_lock lock;
     mbr_kernel_copy *table, *copies;
     uint64_t entry_count, used_count, declared_bytes, declined_count, dropped_count;
-    uint64_t walk_count;
+    uint64_t walk_count, use_serial;
 };
 
 /* ---- Life */
@@ -81,6 +87,7 @@ static mbr_kernel_copy *find_locked(mbr_kernel_cache *cache, uint64_t key)
 static void use_locked(mbr_kernel_cache *cache, mbr_kernel_copy *copy) MBR_REQUIRES(&cache->lock)
 {
     cache->used_count += copy->user_count++ == 0;
+    copy->used = ++cache->use_serial;
 }
 
 static void unuse_locked(mbr_kernel_cache *cache, mbr_kernel_copy *copy) MBR_REQUIRES(&cache->lock)
@@ -102,6 +109,7 @@ static void take_out_locked(mbr_kernel_cache *cache, mbr_kernel_copy *copy)
 static void end_copy(mbr_kernel_cache *cache, mbr_kernel_copy *copy)
 {
     mbr_manager_grant_return(cache->manager, cache->holder, copy->bytes);
+    mbr_heap_release(&cache->heap, copy->streams);
     mbr_heap_release(&cache->heap, copy);
 }
 
@@ -160,9 +168,18 @@ static mbr_status publish(mbr_kernel_cache *cache, mbr_kernel_copy *copy, mbr_er
     return status;
 }
 
+static mbr_status explain_empty(uint64_t key, mbr_error *error)
+{
+    return mbr_fail(error, MBR_INVALID_ARGUMENT,
+        "the copy of the key %llu is to have 0 bytes; at least 1 would work",
+        (unsigned long long)key);
+}
+
 mbr_status mbr_kernel_cache_declare(
     mbr_kernel_cache *cache, uint64_t key, uint64_t bytes, mbr_refusal *refusal, mbr_error *error)
 {
+    if (bytes == 0)
+        return explain_empty(key, error);
     mbr_kernel_copy *copy = mbr_heap_allocate(&cache->heap, sizeof(*copy));
     if (copy == NULL)
         return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for a copy's entry");
@@ -203,6 +220,8 @@ static bool set_bytes(mbr_kernel_cache *cache, uint64_t key, uint64_t before, ui
 mbr_status mbr_kernel_cache_correct(
     mbr_kernel_cache *cache, uint64_t key, uint64_t bytes, mbr_refusal *refusal, mbr_error *error)
 {
+    if (bytes == 0)
+        return explain_empty(key, error);
     mbr_lock_take(&cache->lock);
     const mbr_kernel_copy *copy = find_locked(cache, key);
     uint64_t before = copy != NULL ? copy->bytes : 0;
@@ -252,12 +271,41 @@ mbr_status mbr_kernel_cache_use(mbr_kernel_cache *cache, uint64_t key, mbr_error
     return copy != NULL ? MBR_OK : explain_unknown(key, error);
 }
 
+static bool make_room_locked(mbr_kernel_cache *cache, mbr_kernel_copy *copy)
+    MBR_REQUIRES(&cache->lock)
+{
+    uint32_t room = copy->stream_room + STREAM_STEP_COUNT;
+    mbr_stream_handle *streams = mbr_heap_allocate(&cache->heap, room * sizeof(streams[0]));
+    if (streams == NULL)
+        return false;
+    for (uint32_t i = 0; i < copy->stream_count; i++)
+        streams[i] = copy->streams[i];
+    mbr_heap_release(&cache->heap, copy->streams);
+    copy->streams = streams;
+    copy->stream_room = room;
+    return true;
+}
+
+static void note_stream_locked(mbr_kernel_cache *cache, mbr_kernel_copy *copy,
+    mbr_stream_handle stream) MBR_REQUIRES(&cache->lock)
+{
+    bool is_known = stream.value == 0;
+    for (uint32_t i = 0; i < copy->stream_count && !is_known; i++)
+        is_known = copy->streams[i].value == stream.value;
+    if (is_known)
+        return;
+    if (copy->stream_count < copy->stream_room || make_room_locked(cache, copy))
+        copy->streams[copy->stream_count++] = stream;
+    else
+        copy->has_unknown = true;
+}
+
 void mbr_kernel_cache_release(mbr_kernel_cache *cache, uint64_t key, mbr_stream_handle stream)
 {
     mbr_lock_take(&cache->lock);
     mbr_kernel_copy *copy = find_locked(cache, key);
     if (copy != NULL && copy->user_count != 0) {
-        copy->stream = stream;
+        note_stream_locked(cache, copy, stream);
         unuse_locked(cache, copy);
     }
     mbr_lock_drop(&cache->lock);
@@ -267,8 +315,8 @@ void mbr_kernel_cache_release(mbr_kernel_cache *cache, uint64_t key, mbr_stream_
 
 typedef struct mbr_kernel_walk {
     uint64_t number;
-    uint64_t key;             /* of what it looks at */
-    mbr_stream_handle stream; /* behind which that is idle */
+    uint64_t key;  /* of what it looks at */
+    uint64_t used; /* the use after which that is idle */
 } mbr_kernel_walk;
 
 /* On to the least recently used copy that nobody uses and this walk has not seen. */
@@ -277,31 +325,65 @@ static bool walk_on(mbr_kernel_cache *cache, mbr_kernel_walk *walk)
     mbr_kernel_copy *copy;
     mbr_lock_take(&cache->lock);
     DL_FOREACH(cache->copies, copy)
-    if (copy->user_count == 0 && copy->looked < walk->number)
+    if (copy->user_count == 0 && !copy->has_unknown && copy->looked < walk->number)
         break;
     if (copy != NULL) {
         copy->looked = walk->number;
         walk->key = copy->key;
-        walk->stream = copy->stream;
+        walk->used = copy->used;
     }
     mbr_lock_drop(&cache->lock);
     return copy != NULL;
 }
 
-/* The bytes of what the walk looks at, if nobody used it since; it is dropped or only counted. */
+/* What the walk looks at, if nobody used it since: so its streams are the same, too. */
+static mbr_kernel_copy *find_walked_locked(mbr_kernel_cache *cache, const mbr_kernel_walk *walk)
+    MBR_REQUIRES(&cache->lock)
+{
+    mbr_kernel_copy *copy = find_locked(cache, walk->key);
+    return copy != NULL && copy->user_count == 0 && copy->used == walk->used ? copy : NULL;
+}
+
+/* 0: it has none of that index. */
+static mbr_stream_handle stream_of(
+    mbr_kernel_cache *cache, const mbr_kernel_walk *walk, uint32_t index)
+{
+    mbr_stream_handle stream = {0};
+    mbr_lock_take(&cache->lock);
+    const mbr_kernel_copy *copy = find_walked_locked(cache, walk);
+    if (copy != NULL && index < copy->stream_count)
+        stream = copy->streams[index];
+    mbr_lock_drop(&cache->lock);
+    return stream;
+}
+
+/* All of its streams are. */
+static bool is_quiet(mbr_kernel_cache *cache, const mbr_kernel_walk *walk)
+{
+    for (uint32_t i = 0;; i++) {
+        mbr_stream_handle stream = stream_of(cache, walk, i);
+        if (stream.value == 0)
+            return true;
+        if (!mbr_stream_is_quiet(cache->manager, stream))
+            return false;
+    }
+}
+
+/* The bytes of what the walk looks at, which was quiet, if it still is; it is dropped or only
+ * counted. */
 static uint64_t give_walked(mbr_kernel_cache *cache, const mbr_kernel_walk *walk, bool drops)
 {
     mbr_lock_take(&cache->lock);
-    mbr_kernel_copy *copy = find_locked(cache, walk->key);
-    bool is_same =
-        copy != NULL && copy->user_count == 0 && copy->stream.value == walk->stream.value;
-    uint64_t bytes = is_same ? copy->bytes : 0;
-    if (is_same && drops) {
+    mbr_kernel_copy *copy = find_walked_locked(cache, walk);
+    uint64_t bytes = copy != NULL ? copy->bytes : 0;
+    if (copy != NULL)
+        copy->stream_count = 0;
+    if (copy != NULL && drops) {
         take_out_locked(cache, copy);
         cache->dropped_count++;
     }
     mbr_lock_drop(&cache->lock);
-    if (is_same && drops) {
+    if (copy != NULL && drops) {
         cache->drop(cache->context, walk->key);
         end_copy(cache, copy);
     }
@@ -316,7 +398,7 @@ static uint64_t walk_quiet(mbr_kernel_cache *cache, uint64_t wanted_bytes, bool 
     walk.number = ++cache->walk_count;
     mbr_lock_drop(&cache->lock);
     while (bytes < wanted_bytes && walk_on(cache, &walk)) {
-        if (mbr_stream_is_quiet(cache->manager, walk.stream))
+        if (is_quiet(cache, &walk))
             bytes += give_walked(cache, &walk, drops);
     }
     return bytes;

@@ -31,8 +31,8 @@ typedef struct mbr_kernel_cache_request {
     uint32_t struct_size;
     uint32_t reserved_0;
     mbr_holder_handle holder; /* whose grant the bytes are; role cache: it is asked first */
-    /* Frees the copy, which nobody uses: all that was submitted to the stream of its last release
-     * is done. Called with no lock held, by give and destroy; it does not call this cache. */
+    /* Frees the copy, which nobody uses: all that was submitted to the streams of its releases is
+     * done. Called with no lock held, by give and destroy; it does not call this cache. */
     void (*drop)(void *context, uint64_t key);
     void *context;
 } mbr_kernel_cache_request;
@@ -45,12 +45,14 @@ MBR_API mbr_status mbr_kernel_cache_create(mbr_manager *manager,
 MBR_API mbr_status mbr_kernel_cache_destroy(mbr_kernel_cache *cache, mbr_error *error);
 
 /* Before a copy of `bytes` is allocated: the bytes that it really takes, rounding included. It is
- * in use from now on. Errors: MBR_OVER_BUDGET (declined: figures in *refusal, which may be NULL),
- * MBR_ALREADY_EXISTS (declared before: use it), MBR_OUT_OF_HOST_MEMORY. */
+ * in use from now on. Errors: MBR_INVALID_ARGUMENT (0 bytes), MBR_OVER_BUDGET (declined: figures in
+ * *refusal, which may be NULL), MBR_ALREADY_EXISTS (declared before: use it),
+ * MBR_OUT_OF_HOST_MEMORY. */
 MBR_API mbr_status mbr_kernel_cache_declare(
     mbr_kernel_cache *cache, uint64_t key, uint64_t bytes, mbr_refusal *refusal, mbr_error *error);
 /* By a user who finds that it takes other bytes than declared. More may be declined as above; then
- * the old figure stands, and the copy is to be withdrawn. MBR_UNKNOWN_OBJECT. */
+ * the old figure stands, and the copy is to be withdrawn. MBR_UNKNOWN_OBJECT,
+ * MBR_INVALID_ARGUMENT (0 bytes). */
 MBR_API mbr_status mbr_kernel_cache_correct(
     mbr_kernel_cache *cache, uint64_t key, uint64_t bytes, mbr_refusal *refusal, mbr_error *error);
 /* By its only user: it was not made, or is freed already. Ends the entry without `drop`. Errors:
@@ -60,7 +62,8 @@ MBR_API mbr_status mbr_kernel_cache_withdraw(
 
 /* MBR_UNKNOWN_OBJECT: never declared, or dropped. Any number of users. */
 MBR_API mbr_status mbr_kernel_cache_use(mbr_kernel_cache *cache, uint64_t key, mbr_error *error);
-/* One use less. What was submitted to the stream may go on using it (0: nothing does). */
+/* One use less. What was submitted to the stream may go on using it (0: nothing does); a stream
+ * that is detached before it is seen to be done keeps the copy until destroy. */
 MBR_API void mbr_kernel_cache_release(
     mbr_kernel_cache *cache, uint64_t key, mbr_stream_handle stream);
 

@@ -2,6 +2,7 @@
 // dropped when somebody else wants the bytes and nobody uses them.
 #include "tests/support/faulty/failing.h"
 #include "tests/unit/bind/host_world.h"
+#include "tests/unit/holder/meanwhile.h"
 #include "tests/unit/holder/soon.h"
 
 #include <atomic>
@@ -87,6 +88,9 @@ TEST(KernelCache, Declared_TakesItsBytesFromTheBudgetUntilItIsWithdrawn)
     EXPECT_EQ(3 * kMiB, world.granted());
     EXPECT_EQ(3 * kMiB, world.books().claimed_bytes);
     EXPECT_EQ(MBR_ALREADY_EXISTS, world.declare(1, kMiB));
+    EXPECT_EQ(MBR_INVALID_ARGUMENT, world.declare(2, 0));
+    EXPECT_EQ(
+        MBR_INVALID_ARGUMENT, mbr_kernel_cache_correct(world.cache, 1, 0, nullptr, &world.error));
     EXPECT_EQ(3 * kMiB, world.granted());
     EXPECT_EQ(MBR_OK, mbr_kernel_cache_correct(world.cache, 1, 2 * kMiB, nullptr, &world.error));
     EXPECT_EQ(2 * kMiB, world.granted());
@@ -171,6 +175,77 @@ TEST(KernelCache, StreamOfTheLastUseStillWorks_GivesNothing)
         return mbr_kernel_cache_give(world.cache, n);
     })) << "whole copies";
     EXPECT_EQ(0u, world.granted());
+}
+
+TEST(KernelCache, WorkOfAnEarlierReleaseGoesOn_GivesNothing)
+{
+    CacheWorld world;
+    ASSERT_EQ(MBR_OK, world.declare(1, kMiB));
+    for (int i = 0; i < 6; i++)
+        ASSERT_EQ(MBR_OK, mbr_kernel_cache_use(world.cache, 1, &world.error));
+    std::vector<mbr_native> natives;
+    std::vector<mbr_stream_handle> others;
+    {
+        Gate gate(world);
+        mbr_kernel_cache_release(world.cache, 1, world.stream);
+        for (int i = 0; i < 5; i++) {
+            natives.push_back(world.make_stream());
+            others.push_back({0});
+            ASSERT_EQ(MBR_OK,
+                mbr_ep_attach_stream(
+                    world.manager, world.ep, natives.back(), &others.back(), &world.error));
+            mbr_kernel_cache_release(world.cache, 1, others.back());
+        }
+        mbr_kernel_cache_release(world.cache, 1, {0});
+        EXPECT_EQ(0u, world.read().used_count);
+        EXPECT_EQ(0u, mbr_kernel_cache_could_give(world.cache, kMiB));
+        EXPECT_EQ(0u, mbr_kernel_cache_give(world.cache, kMiB)) << "the first one works";
+    }
+    EXPECT_EQ(kMiB, soon(kMiB, [&] { return mbr_kernel_cache_could_give(world.cache, kMiB); }));
+    for (size_t i = 0; i < others.size(); i++) {
+        ASSERT_EQ(MBR_OK, mbr_ep_detach_stream(world.manager, others[i], &world.error));
+        world.end_stream(natives[i]);
+    }
+    EXPECT_EQ(kMiB, mbr_kernel_cache_give(world.cache, kMiB)) << "they were seen to be done";
+}
+
+TEST(KernelCache, UsedWhileItLooksWhatToGive_Stays)
+{
+    CacheWorld world;
+    Meanwhile meanwhile(world);
+    ASSERT_EQ(MBR_OK, world.declare(1, kMiB));
+    mbr_kernel_cache_release(world.cache, 1, meanwhile.stream);
+    auto use_again = [&] {
+        EXPECT_EQ(MBR_OK, mbr_kernel_cache_use(world.cache, 1, &world.error));
+        mbr_kernel_cache_release(world.cache, 1, meanwhile.stream);
+    };
+    meanwhile.in_next_wait(use_again);
+    EXPECT_EQ(0u, mbr_kernel_cache_give(world.cache, kMiB)) << "the look was before the use";
+    meanwhile.in_next_wait([&] {
+        use_again();
+        meanwhile.in_next_wait(use_again); /* another walk comes in between, and sees it, too */
+        EXPECT_EQ(0u, mbr_kernel_cache_give(world.cache, kMiB));
+    });
+    EXPECT_EQ(0u, mbr_kernel_cache_give(world.cache, kMiB));
+    EXPECT_TRUE(world.dropped.empty());
+    EXPECT_EQ(
+        kMiB, given_soon(kMiB, [&](uint64_t n) { return mbr_kernel_cache_give(world.cache, n); }));
+}
+
+TEST(KernelCache, StreamWithoutAPlaceInTheHeap_KeepsTheCopy)
+{
+    FailingHeap heap;
+    mbr_manager_seams seams = {&heap.heap, nullptr, nullptr, nullptr, nullptr};
+    {
+        CacheWorld world(8 * kMiB, &seams);
+        ASSERT_EQ(MBR_OK, world.declare(1, kMiB));
+        heap.fail_at = heap.calls + 1;
+        mbr_kernel_cache_release(world.cache, 1, world.stream);
+        EXPECT_EQ(0u, mbr_kernel_cache_give(world.cache, kMiB));
+        EXPECT_EQ(MBR_OK, mbr_kernel_cache_use(world.cache, 1, &world.error));
+        EXPECT_EQ(MBR_OK, mbr_kernel_cache_withdraw(world.cache, 1, &world.error));
+    }
+    EXPECT_EQ(0, heap.live);
 }
 
 TEST(KernelCache, HeapFailsAtEachCall_DeclareIsRefusedAndTheLedgerIsAsBefore)
