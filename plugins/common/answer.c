@@ -258,8 +258,7 @@ static mbr_status read_options(const mbr_open_request *request,
     return status;
 }
 
-/* ---- The plugin's table
- * --------------------------------------------------------------------- */
+/* ---- The plugin's table --------------------------------------------------------------------- */
 
 mbr_status mbr_answer_nothing(
     mbr_instance *instance, const void *request, mbr_outcome *answer, mbr_error *error)

@@ -35,9 +35,8 @@ static mbr_status check_stream(mbr_instance *instance, uint64_t stream, mbr_erro
 {
     if (stream == MBR_GPU_STREAM_PER_THREAD)
         return mbr_fail(error, MBR_INVALID_ARGUMENT,
-            "stream 2 is every thread's own, and signals come from any thread; a stream of %s "
-            "would "
-            "work",
+            "stream 2 is every thread's own, and signals come from any thread; "
+            "a stream of %s would work",
             instance->driver->name.stream_create);
     uint32_t capture = MBR_GPU_CAPTURE_NONE;
     struct mbr_gpu_scope scope;

@@ -4,10 +4,12 @@
  * Whether something is mapped at an address is what a question for its access tells. None of these
  * calls waits for the device, looks at the current context or disturbs a capture. */
 #include "abi/base/checked.h"
+#include "abi/base/error.h"
 #include "plugins/common/gpu.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <unistd.h>
 
 #define RESERVATION_MAX_BYTES (UINT64_C(1) << 46)
@@ -50,6 +52,11 @@ mbr_status mbr_gpu_read_granules(mbr_instance *instance, mbr_error *error)
     objects->granule_bytes = mbr_max(minimum, instance->granule_least_bytes);
     instance->granule_recommended_bytes = mbr_max(recommended, objects->granule_bytes);
     objects->extent_max_bytes = mbr_align_down(largest, objects->granule_bytes);
+    if (objects->extent_max_bytes == 0)
+        return mbr_fail(error, MBR_INVALID_ARGUMENT,
+            "a granule of %" PRIu64 " bytes is above the largest extent, which has %" PRIu64
+            "; a smaller 'granule' would work",
+            objects->granule_bytes, largest);
     return MBR_OK;
 }
 
@@ -114,7 +121,9 @@ static mbr_status reserve(
     uint64_t wish = instance->driver->quirks.aligns_by_itself ? 0 : align_bytes;
     mbr_gpu_result result = take_addresses(call, reservation, bytes, wish);
     if (result == MBR_GPU_SUCCESS && reservation->outer_address % align_bytes != 0) {
-        (void)call->address_free(reservation->outer_address, bytes);
+        result = call->address_free(reservation->outer_address, bytes);
+        if (result != MBR_GPU_SUCCESS)
+            return answer(instance, result, instance->driver->name.address_free, bytes, error);
         result = take_addresses(call, reservation, bytes + align_bytes, wish);
     }
     reservation->address =

@@ -32,7 +32,8 @@ MBR_GPU_CONSTANTS(SAME)
 static const struct mbr_gpu_class classes[] = {
     {MBR_HIP_OUT_OF_MEMORY, MBR_OUT_OF_MEMORY},
     {MBR_HIP_RUNTIME_MEMORY, MBR_OUT_OF_MEMORY},
-    {MBR_HIP_INVALID_HANDLE, MBR_INVALID_ARGUMENT}, /* the caller's stream */
+    {MBR_HIP_INVALID_HANDLE, MBR_INVALID_ARGUMENT},       /* the caller's stream */
+    {MBR_HIP_CONTEXT_IS_DESTROYED, MBR_INVALID_ARGUMENT}, /* its answer for one that is none */
     {MBR_HIP_NO_DEVICE, MBR_NO_DEVICE},
     {MBR_HIP_INSUFFICIENT_DRIVER, MBR_UNSUPPORTED},
     {MBR_HIP_INVALID_DEVICE, MBR_UNSUPPORTED}, /* of an access: a peer that cannot reach it */
@@ -48,7 +49,6 @@ static const struct mbr_gpu_class classes[] = {
     {MBR_HIP_CAPTURE_WRONG_THREAD, MBR_BUSY},
     {MBR_HIP_DEINITIALIZED, MBR_DEVICE_LOST},
     {MBR_HIP_INVALID_CONTEXT, MBR_DEVICE_LOST},
-    {MBR_HIP_CONTEXT_IS_DESTROYED, MBR_DEVICE_LOST},
     {MBR_HIP_ECC_UNCORRECTABLE, MBR_DEVICE_LOST},
     {MBR_HIP_ILLEGAL_ADDRESS, MBR_DEVICE_LOST},
     {MBR_HIP_LAUNCH_TIMEOUT, MBR_DEVICE_LOST},
@@ -70,6 +70,8 @@ static void *open_library(mbr_error *error)
 {
     static const char *const usual[] = {MBR_HIP_LIBRARIES};
     const char *configured = secure_getenv(MBR_HIP_LIBRARY_VARIABLE);
+    if (configured && !*configured)
+        configured = NULL; /* as a name it would be that of the program */
     const char *const *names = configured ? &configured : usual;
     size_t count = configured ? 1 : sizeof usual / sizeof *usual;
     char reason[128] = "";

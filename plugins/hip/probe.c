@@ -5,6 +5,7 @@
 #include "plugins/hip/backend.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -19,6 +20,8 @@ struct probe {
     mbr_gpu_handle handle;
     mbr_gpu_address address; /* of two granules */
     bool is_tried[2], is_mapped[2];
+    bool is_at_work; /* something may still touch what is mapped, and `seen` */
+    unsigned char *seen;
 };
 
 /* The lowest descriptor that is free, or -1. */
@@ -67,23 +70,50 @@ static mbr_gpu_result map_at(struct probe *it, int place, uint32_t flags)
     return result == MBR_HIP_SUCCESS ? grant(it, address, flags) : result;
 }
 
+/* Where access comes late, it is there once the default stream is done, which mapping uses. That
+ * stream is not waited for while others that wait for it are captured: it would end the capture. */
+static bool is_usable(const struct probe *it)
+{
+    uint32_t capture = MBR_HIP_CAPTURE_NONE;
+    return !it->instance->driver->quirks.is_usable_late ||
+        (it->call->stream_capturing(NULL, &capture) == MBR_HIP_SUCCESS &&
+            capture == MBR_HIP_CAPTURE_NONE &&
+            mbr_hip()->stream_synchronize(NULL) == MBR_HIP_SUCCESS);
+}
+
+/* A refused call may have had its effect, too: what was begun is waited for whatever was said. */
+static mbr_gpu_result pass_through(struct probe *it, mbr_gpu_stream stream, bool *is_same)
+{
+    unsigned char wanted[PATTERN_BYTES];
+    memset(wanted, PATTERN, sizeof wanted);
+    it->is_at_work = true;
+    bool is_begun =
+        it->call->fill_async(it->address, PATTERN, PATTERN_BYTES, stream) == MBR_HIP_SUCCESS &&
+        it->call->copy_async((uintptr_t)it->seen, it->address + it->granule_bytes, PATTERN_BYTES,
+            stream) == MBR_HIP_SUCCESS;
+    mbr_gpu_result result = mbr_hip()->stream_synchronize(stream);
+    if (result != MBR_HIP_SUCCESS)
+        result = mbr_hip()->stream_synchronize(stream);
+    it->is_at_work = result != MBR_HIP_SUCCESS;
+    *is_same = is_begun && !it->is_at_work && memcmp(it->seen, wanted, PATTERN_BYTES) == 0;
+    return result;
+}
+
 /* What is written at the first place is read at the second. On a stream of its own: the legacy one
  * waits for others' work, and a thread that has used its own, and forks, is one whose child crashes
- * at its exit (seen through CUDA's driver 580.159.04). */
-static bool is_same_memory(const struct probe *it)
+ * at its exit (seen through CUDA's driver 580.159.04). Fails only if the stream does not end. */
+static mbr_gpu_result find_aliasing(struct probe *it, bool *is_same)
 {
-    unsigned char seen[PATTERN_BYTES] = {0}, wanted[PATTERN_BYTES];
-    mbr_gpu_stream stream;
-    memset(wanted, PATTERN, sizeof wanted);
-    if (it->call->stream_create(&stream, MBR_HIP_STREAM_NON_BLOCKING) != MBR_HIP_SUCCESS)
-        return false;
-    bool is_same =
-        it->call->fill_async(it->address, PATTERN, sizeof seen, stream) == MBR_HIP_SUCCESS &&
-        it->call->copy_async((uintptr_t)seen, it->address + it->granule_bytes, sizeof seen,
-            stream) == MBR_HIP_SUCCESS &&
-        mbr_hip()->stream_synchronize(stream) == MBR_HIP_SUCCESS &&
-        memcmp(seen, wanted, sizeof seen) == 0;
-    return it->call->stream_destroy(stream) == MBR_HIP_SUCCESS && is_same;
+    mbr_gpu_stream stream = NULL;
+    mbr_gpu_result result = MBR_HIP_SUCCESS;
+    *is_same = false;
+    it->seen = calloc(1, PATTERN_BYTES);
+    bool is_made = it->call->stream_create(&stream, MBR_HIP_STREAM_NON_BLOCKING) == MBR_HIP_SUCCESS;
+    if (is_made && it->seen && is_usable(it))
+        result = pass_through(it, stream, is_same);
+    if (stream && !it->is_at_work && it->call->stream_destroy(stream) != MBR_HIP_SUCCESS)
+        *is_same = false;
+    return result;
 }
 
 static bool is_read_only(const struct probe *it)
@@ -106,9 +136,16 @@ static bool is_there(const struct probe *it, uint64_t place, bool is_first)
     return end == MBR_END_THERE || (end == MBR_END_UNKNOWN && is_first && it->is_mapped[place]);
 }
 
-/* A call may have failed after its effect, or an unmap before it. */
+/* A call may have failed after its effect, or an unmap before it. What is still at work keeps all
+ * that it may touch, for good: unmapped below it, the device would be lost. */
 static void give_back(struct probe *it)
 {
+    static unsigned char *kept; /* the last one is found by who looks for leaks */
+    if (it->is_at_work) {
+        __atomic_store_n(&kept, it->seen, __ATOMIC_RELAXED);
+        return;
+    }
+    free(it->seen);
     for (uint64_t place = 0; place < 2; place++)
         for (int i = 0; i < 2 && it->is_tried[place] && is_there(it, place, i == 0); i++)
             (void)it->call->unmap(it->address + place * it->granule_bytes, it->granule_bytes);
@@ -132,10 +169,12 @@ static const char *find_mappings(struct probe *it, mbr_gpu_result *result)
     *result = map_at(it, 0, MBR_GPU_ACCESS_READ_WRITE);
     if (*result != MBR_HIP_SUCCESS)
         return it->is_mapped[0] ? name->set_access : name->map;
-    bool is_second = map_at(it, 1, MBR_GPU_ACCESS_READ_WRITE) == MBR_HIP_SUCCESS;
-    it->instance->has_no_aliasing = !is_second || !is_same_memory(it);
-    it->instance->has_no_read_only = !is_second || !is_read_only(it);
-    return NULL;
+    bool is_same = false, is_second = map_at(it, 1, MBR_GPU_ACCESS_READ_WRITE) == MBR_HIP_SUCCESS;
+    if (is_second)
+        *result = find_aliasing(it, &is_same);
+    it->instance->has_no_aliasing = !is_same;
+    it->instance->has_no_read_only = !is_second || it->is_at_work || !is_read_only(it);
+    return *result == MBR_HIP_SUCCESS ? NULL : "hipStreamSynchronize";
 }
 
 mbr_status mbr_hip_probe(mbr_instance *instance, mbr_error *error)

@@ -1,5 +1,5 @@
 /* The HIP front end: streams, events, copies, fills and captures. Turns arguments and answers
- * round; decides nothing. */
+ * round; decides nothing, but that a stream that is none is refused where HIP's runtime looks. */
 #include "tests/standin/hip.h"
 
 #define ON_STREAM SIM_NEEDS_START
@@ -13,6 +13,10 @@ static struct sim_event *event_of(mbr_gpu_event event)
 {
     return (struct sim_event *)event;
 }
+
+/* Its answer names a context, where CUDA's driver says "invalid handle" or ends the process. */
+#define OF_STREAM(stream, expression)                                                              \
+    (sim_is_stream(name_of(stream)) ? (expression) : (int)SIM_CONTEXT_IS_DESTROYED)
 
 mbr_hip_result hipStreamCreateWithFlags(mbr_gpu_stream *stream, unsigned flags)
 {
@@ -34,8 +38,8 @@ mbr_hip_result hipStreamSynchronize(mbr_gpu_stream stream)
 mbr_hip_result hipStreamWaitEvent(mbr_gpu_stream stream, mbr_gpu_event event, unsigned flags)
 {
     (void)flags;
-    return HIP_CALL(
-        hipStreamWaitEvent, ON_STREAM, sim_stream_wait(name_of(stream), event_of(event)));
+    return HIP_CALL(hipStreamWaitEvent, ON_STREAM,
+        OF_STREAM(stream, sim_stream_wait(name_of(stream), event_of(event))));
 }
 
 mbr_hip_result hipEventCreateWithFlags(mbr_gpu_event *event, unsigned flags)
@@ -51,7 +55,8 @@ mbr_hip_result hipEventDestroy(mbr_gpu_event event)
 
 mbr_hip_result hipEventRecord(mbr_gpu_event event, mbr_gpu_stream stream)
 {
-    return HIP_CALL(hipEventRecord, ON_STREAM, sim_event_record(event_of(event), name_of(stream)));
+    return HIP_CALL(hipEventRecord, ON_STREAM,
+        OF_STREAM(stream, sim_event_record(event_of(event), name_of(stream))));
 }
 
 mbr_hip_result hipEventQuery(mbr_gpu_event event)
@@ -97,7 +102,7 @@ mbr_hip_result hipStreamEndCapture(mbr_gpu_stream stream, mbr_hip_graph *graph)
 mbr_hip_result hipStreamIsCapturing(mbr_gpu_stream stream, uint32_t *capture_status)
 {
     return HIP_CALL(hipStreamIsCapturing, ON_STREAM,
-        capture_status ? sim_capture_status(name_of(stream), capture_status)
+        capture_status ? OF_STREAM(stream, sim_capture_status(name_of(stream), capture_status))
                        : (int)SIM_INVALID_VALUE);
 }
 

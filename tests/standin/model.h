@@ -314,6 +314,7 @@ struct sim_event {
 
 /* A stream by what a caller names it by: 0 and 1 the default one, 2 the thread's own. */
 int sim_stream_of(uintptr_t name, struct sim_stream **stream);
+bool sim_is_stream(uintptr_t name); /* alive, of any device; whatever the name is */
 int sim_stream_create(struct sim_stream **stream, bool is_blocking, int priority);
 int sim_stream_destroy(uintptr_t name);
 int sim_stream_query(uintptr_t name);

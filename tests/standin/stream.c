@@ -93,6 +93,17 @@ int sim_stream_of(uintptr_t name, struct sim_stream **found)
     return sim.devices[context->device].lost;
 }
 
+bool sim_is_stream(uintptr_t name)
+{
+    bool is_found = name <= 2;
+    for (uint32_t i = 0; i < sim.options.device_count && !is_found; i++) {
+        struct sim_stream *stream;
+        DL_FOREACH(sim.devices[i].context.streams, stream)
+        is_found = is_found || ((uintptr_t)stream == name && stream->magic == SIM_STREAM_ALIVE);
+    }
+    return is_found;
+}
+
 int sim_stream_create(struct sim_stream **stream, bool is_blocking, int priority)
 {
     *stream = stream_new(sim_current(), is_blocking);

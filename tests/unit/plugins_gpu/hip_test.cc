@@ -66,8 +66,10 @@ TEST_F(Hip, LibraryIsConfigured_NoOtherIsTried)
     Told told = ask(usual());
     EXPECT_EQ(told.status, MBR_NO_DEVICE);
     EXPECT_NE(told.text.find("/absent/libamdhip64.so"), std::string::npos) << told.text;
-    ASSERT_EQ(setenv(MBR_HIP_LIBRARY_VARIABLE, "libamdhip64.so.7", 1), 0);
-    EXPECT_EQ(ask(usual()).status, MBR_OK);
+    for (const char *works : {"libamdhip64.so.7", ""}) { // the empty one is none
+        ASSERT_EQ(setenv(MBR_HIP_LIBRARY_VARIABLE, works, 1), 0);
+        EXPECT_EQ(ask(usual()).status, MBR_OK) << works;
+    }
     ASSERT_EQ(unsetenv(MBR_HIP_LIBRARY_VARIABLE), 0);
 }
 
@@ -124,6 +126,85 @@ TEST_F(Hip, OptionGranule_IsTheLeastThatIsUsed)
             MBR_INVALID_ARGUMENT)
             << wrong;
     }
+}
+
+// 6.x has extents of one such granule at most.
+TEST_F(Hip, OptionGranule_AboveTheLargestExtent_IsRefused)
+{
+    Knobs knobs = like(MBR_HIP_VERSION(6, 1));
+    standin().restart(&knobs);
+    mbr_error error;
+    EXPECT_EQ(
+        Device::try_open("device0", {}, &device, &error, {{"granule", "4194304"}}, fresh_plugin()),
+        MBR_INVALID_ARGUMENT);
+    EXPECT_NE(std::string(error.text).find("above the largest extent"), std::string::npos)
+        << error.text;
+}
+
+// Its answer for a stream that is none names a destroyed context; the device is not lost by it.
+TEST_F(Hip, StreamIsNone_IsTheCallersMistake)
+{
+    open(like(MBR_HIP_VERSION(7, 14)));
+    mbr_native stream = {}, ended = {};
+    ASSERT_EQ(device.stream_create(&stream), MBR_OK);
+    ASSERT_EQ(device.stream_create(&ended), MBR_OK);
+    ASSERT_TRUE(device.line_open(1, stream).ok());
+    ASSERT_TRUE(device.stream_destroy(ended).ok());
+    mbr_native strange = stream;
+    strange.value = 0x123450;
+    for (const mbr_native &wrong : {strange, ended}) {
+        Result refused = device.line_open(2, wrong);
+        EXPECT_EQ(refused.status, MBR_INVALID_ARGUMENT);
+        EXPECT_NE(strstr(refused.error.text, "hipStreamIsCapturing"), nullptr)
+            << refused.error.text;
+    }
+    EXPECT_EQ(device.signal(1).outcome.value, 1u);
+    EXPECT_TRUE(device.line_close(1).ok());
+    EXPECT_TRUE(device.stream_destroy(stream).ok());
+    EXPECT_TRUE(device.close().ok());
+}
+
+// Before 7.14 access may come after it was granted: the probe waits before it writes, but for no
+// capture, which that would end.
+TEST_F(Hip, AccessComesLate_ProbeWaitsForTheDefaultStream)
+{
+    open(like(MBR_HIP_VERSION(7, 14)));
+    EXPECT_EQ(standin().calls("hipStreamSynchronize"), 1u);
+    EXPECT_TRUE(device.close().ok());
+    open(like(MBR_HIP_VERSION(7, 0)));
+    EXPECT_EQ(standin().calls("hipStreamSynchronize"), 2u);
+    EXPECT_EQ(device.fact(MBR_FACT_ALIASING), 1u);
+    EXPECT_TRUE(device.close().ok());
+
+    mbr_gpu_stream stream = nullptr;
+    void *graph = nullptr;
+    ASSERT_EQ(driver().stream_create(&stream, 0), MBR_GPU_SUCCESS);
+    ASSERT_EQ(driver().capture_begin(stream, MBR_HIP_CAPTURE_MODE_GLOBAL), MBR_GPU_SUCCESS);
+    Device opened;
+    mbr_error error;
+    EXPECT_EQ(Device::try_open("device0", {}, &opened, &error, {}, fresh_plugin()), MBR_OK)
+        << error.text;
+    EXPECT_EQ(opened.fact(MBR_FACT_ALIASING), 0u);
+    EXPECT_TRUE(opened.close().ok());
+    EXPECT_EQ(driver().capture_end(stream, &graph), MBR_GPU_SUCCESS);
+    EXPECT_EQ(driver().graph_destroy(graph), MBR_GPU_SUCCESS);
+    EXPECT_EQ(driver().stream_destroy(stream), MBR_GPU_SUCCESS);
+}
+
+// Unmapped below work that may still run, the device would be lost.
+TEST_F(Hip, ProbesWorkDoesNotEnd_WhatItTouchesStays)
+{
+    EXPECT_TRUE(Device("device0").close().ok()); // the library is open from here on
+    restart();
+    const standin_fault fault = {"hipStreamSynchronize", 1, true, false, MBR_HIP_UNKNOWN};
+    standin().plan_fault(&fault);
+    mbr_error error;
+    EXPECT_EQ(Device::try_open("device0", {}, &device, &error), MBR_SYSTEM);
+    EXPECT_NE(strstr(error.text, "hipStreamSynchronize"), nullptr) << error.text;
+    EXPECT_EQ(ledger().mapping_count, 2u);
+    EXPECT_EQ(ledger().stream_count, 1u);
+    standin().forget_faults();
+    restart();
 }
 
 TEST_F(Hip, VersionBeforeVirtualMemory_PlainAllocationIsThere)
