@@ -141,7 +141,11 @@ static inline enum mbr_end mbr_gpu_end_of_look(mbr_gpu_result look)
 /* What every handle of the instance is made with. */
 struct mbr_gpu_properties mbr_gpu_properties_of(const mbr_instance *instance);
 
-/* Sets the granules of a device with virtual memory. */
+/* The lowest one that is free; without one -1, and errno says why. */
+int mbr_gpu_lowest_descriptor(void);
+
+/* Sets the granules of a device with virtual memory. MBR_INVALID_ARGUMENT: no extent is as large as
+ * the granule that was asked for. */
 mbr_status mbr_gpu_read_granules(mbr_instance *instance, mbr_error *error);
 
 /* The slots of a plugin's table; of `mechanisms` and `open` with the backend in front, and the heap

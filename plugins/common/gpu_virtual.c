@@ -60,13 +60,17 @@ mbr_status mbr_gpu_read_granules(mbr_instance *instance, mbr_error *error)
     return MBR_OK;
 }
 
-static bool has_descriptor_left(void)
+int mbr_gpu_lowest_descriptor(void)
 {
     int file = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    bool is_exhausted = file < 0 && (errno == EMFILE || errno == ENFILE);
     if (file >= 0)
         close(file);
-    return !is_exhausted;
+    return file;
+}
+
+static bool has_descriptor_left(void)
+{
+    return mbr_gpu_lowest_descriptor() >= 0 || (errno != EMFILE && errno != ENFILE);
 }
 
 static mbr_status create(mbr_instance *instance, struct mbr_handle_extent *extent, mbr_error *error)

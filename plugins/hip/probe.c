@@ -4,10 +4,8 @@
  * takes a descriptor. Never writes where it may not: that could end the process. */
 #include "plugins/hip/backend.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define PATTERN 0x5A
 #define PATTERN_BYTES 64
@@ -24,15 +22,6 @@ struct probe {
     unsigned char *seen;
 };
 
-/* The lowest descriptor that is free, or -1. */
-static int lowest_descriptor(void)
-{
-    int file = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (file >= 0)
-        close(file);
-    return file;
-}
-
 /* Another thread may take the one that was free, but hardly each time. */
 static mbr_gpu_result find_descriptors(struct probe *it)
 {
@@ -40,9 +29,9 @@ static mbr_gpu_result find_descriptors(struct probe *it)
     it->instance->takes_descriptors = true;
     for (int i = 0; i < ATTEMPT_COUNT && it->instance->takes_descriptors; i++) {
         mbr_gpu_handle handle = 0;
-        int before = lowest_descriptor();
+        int before = mbr_gpu_lowest_descriptor();
         mbr_gpu_result result = it->call->handle_create(&handle, it->granule_bytes, &properties, 0);
-        it->instance->takes_descriptors = lowest_descriptor() != before;
+        it->instance->takes_descriptors = mbr_gpu_lowest_descriptor() != before;
         if (handle != 0)
             (void)it->call->handle_release(handle);
         if (result != MBR_HIP_SUCCESS)

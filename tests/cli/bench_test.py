@@ -16,8 +16,8 @@ IDS = (["H1", "H2a", "H2b", "H3"] + ["H4" + letter for letter in "abcdefghijklmn
         "R1", "R2"])
 DEVICE_IDS = ["P1a", "P1b", "P4a", "P4b", "P2a", "P2b", "P3", "P5a", "P5b", "P6", "P7", "P8a", "P8b", "P9a",
               "P9b", "P10", "P11a", "P11b", "P12", "P13a", "P13b", "P13c", "P14a", "P14b", "P17a", "P17b",
-              "P17c", "P17d", "P17e", "P18a", "P18b", "P20"]
-NO_FLOOR = {"H5d", "H10b", "F1", "G1f", "L1"}
+              "P17c", "P17d", "P17e", "P18a", "P18b", "P18c", "P20"]
+NO_FLOOR = {"H5d", "H10b", "G1f", "L1"}
 
 
 def bench(*arguments, env=None):

@@ -135,10 +135,11 @@ class RunTest(unittest.TestCase):
         self.assertTrue(step["transcript"])
         self.assertTrue(all("now" in line for line in step["changed"]))
 
-    def test_Budget_TooSmallForAStep_IsNotRunAndSaid(self):
+    def test_Budget_TooSmallForAStep_IsAFailureAndSaid(self):
         code, _, _ = self.folder.run("--only", "check,inspect", "--budget", "20")
-        self.assertEqual(0, code)
+        self.assertEqual(1, code)
         steps = self.folder.steps()
+        self.assertEqual("failed", steps["check"]["status"])
         self.assertIn("--only check would work", steps["check"]["reason"])
         self.assertEqual("passed", steps["inspect"]["status"])
 

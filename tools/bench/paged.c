@@ -3,8 +3,9 @@
  *
  *   G1   a fork that writes one token and ends: behind a shared page that is half full, or inside a
  *        full one; once with all rows read in between, as a step of decoding does
- *   G2   tokens appended to a sequence that nobody shares: the call alone, and with the rows
- * written G3   a sequence that is preempted and restored, against moving its bytes by hand
+ *   G2   tokens appended to a sequence that nobody shares: the call alone, and with rows written
+ *
+ *   G3   a sequence that is preempted and restored, against moving its bytes by hand
  *
  * The kernel's fork is one mapping of all of the parent's rows: it pays for a page when it is
  * touched first, and its copies appear in nobody's books (docs/paged.md). */

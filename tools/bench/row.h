@@ -44,7 +44,7 @@ typedef struct mbr_bench_plan {
 
 typedef struct mbr_bench_side {
     double median, p99;
-    uint64_t calls;       /* of the plugin's slots, a round; MBR_BENCH_UNKNOWN */
+    uint64_t calls;       /* of the plugin's slots for memory, a round; MBR_BENCH_UNKNOWN */
     uint64_t owned_bytes; /* at its peak; MBR_BENCH_UNKNOWN */
 } mbr_bench_side;
 

@@ -142,7 +142,7 @@ static void fill_row(ahead_state *state, uint64_t timed, uint64_t watched, mbr_b
     row->ours.p99 = mbr_bench_rank(state->ours_ns, timed, 0.99) / 1e3;
     row->theirs.median = mbr_bench_rank(state->theirs_ns, timed, 0.5) / 1e3;
     row->theirs.p99 = mbr_bench_rank(state->theirs_ns, timed, 0.99) / 1e3;
-    row->ours.calls = state->slots;
+    row->ours.calls = (state->slots + watched - 1) / watched; /* one in all steps is not none */
     row->ours.owned_bytes = mbr_bench_world_owned(&state->device.world);
     row->theirs.owned_bytes = state->steps_done * state->step_bytes;
     row->value = row->ours.p99;
@@ -160,7 +160,7 @@ static bool measure(mbr_bench *bench, ahead_state *state, mbr_bench_row *row)
 {
     uint64_t divisor = bench->options->quick ? QUICK_DIVISOR : 1;
     uint64_t timed = TIMED_STEPS / divisor, watched = WATCHED_STEPS / divisor;
-    uint64_t calls = mbr_hand_calls();
+    uint64_t warm = WARM_STEPS / divisor;
     state->step_bytes = mbr_bench_device_bytes(bench, STEP_BYTES);
     state->step_count = STEP_LIMIT_COUNT / divisor;
     if (!mbr_hand_reserve(
@@ -168,9 +168,10 @@ static bool measure(mbr_bench *bench, ahead_state *state, mbr_bench_row *row)
         !open_cache(state))
         return false;
     state->tick_ns = mbr_bench_wall_ns();
-    if (!take_steps(state, timed + WARM_STEPS / divisor))
+    uint64_t calls = mbr_hand_calls();
+    if (!take_steps(state, timed + warm))
         return false;
-    row->theirs.calls = mbr_hand_calls() - calls;
+    row->theirs.calls = (mbr_hand_calls() - calls) / (timed + warm);
     if (!watch_steps(state, watched))
         return false;
     fill_row(state, timed, watched, row);
