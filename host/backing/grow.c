@@ -272,6 +272,7 @@ static void settle_fills(mbr_growth_run *run)
         }
         if (is_done)
             return;
+        item->extent->content = MBR_CONTENT_UNDEFINED; /* a loss may take the fill along (I21) */
         bool may_retry = note_fill(item->range, run->options->stream_id);
         if (item->stage == MBR_STAGE_MAPPED)
             strand_item(run, item, may_retry);

@@ -101,6 +101,60 @@ mbr_status grow_zeroed(World &world, mbr_range *range, uint64_t granules, mbr_st
     return mbr_backing_grow(world.backing, &options, &result, nullptr);
 }
 
+/* Another EP on the world's backing. */
+struct SecondContext {
+    ManualLine line;
+    mbr_context *context = nullptr;
+    uint64_t stream = 0;
+
+    explicit SecondContext(World &world)
+    {
+        mbr_context_options options = {};
+        options.name = "second";
+        options.order = &line.table;
+        options.transfer = &line.transfer;
+        options.instance = reinterpret_cast<mbr_instance *>(&line);
+        options.queue_entries = 64;
+        options.heap = &world.heap.heap;
+        options.clock = &mbr_clock_monotonic;
+        EXPECT_EQ(MBR_OK, mbr_context_create(&options, &context, nullptr));
+        mbr_native native = {MBR_NATIVE_STREAM_CPU, 0, 2};
+        EXPECT_EQ(MBR_OK, mbr_context_attach_stream(context, native, &stream, nullptr));
+    }
+    ~SecondContext()
+    {
+        EXPECT_EQ(MBR_OK, mbr_context_detach_stream(context, stream, nullptr));
+        EXPECT_EQ(MBR_OK, mbr_context_destroy(context, nullptr));
+    }
+};
+
+mbr_range *reserve_for(World &world, mbr_context *context, uint32_t group)
+{
+    mbr_range_options options = {};
+    options.context = context;
+    options.bytes = 16 * kGranule;
+    options.growth = kPlain;
+    options.isolation_group = group;
+    mbr_range *range = nullptr;
+    EXPECT_EQ(MBR_OK, mbr_backing_reserve(world.backing, &options, &range, nullptr));
+    return range;
+}
+
+mbr_status grow_on(World &world, mbr_range *range, uint64_t stream, mbr_range_grow_result *result,
+    mbr_status (*publish)(void *context) = nullptr)
+{
+    mbr_range_part part = {range, 0, 0, 4 * kGranule};
+    mbr_grow_options options = {};
+    options.holder = world.kv;
+    options.stream_id = stream;
+    options.parts = &part;
+    options.part_count = 1;
+    options.publish = publish;
+    options.publish_context = world.context;
+    result->struct_size = sizeof(*result);
+    return mbr_backing_grow(world.backing, &options, result, nullptr);
+}
+
 /* Four parked extents in the way of a zeroed growth of another shape: pooled ones to fill. */
 mbr_range *with_stale_cache(World &world)
 {
@@ -173,6 +227,31 @@ TEST(Grow, FillsOnAStreamThatIsDetached_KeepTheirExtentsForGood)
     mbr_native native = {MBR_NATIVE_STREAM_CPU, 0, 1}; /* for the world's end */
     EXPECT_EQ(MBR_OK, mbr_context_attach_stream(world.context, native, &world.stream, nullptr));
 } /* what is leaked does not keep the context */
+
+/* What another EP lost before it was done was another group's all the time (I21). */
+TEST(Grow, FillsThatALossTookAlong_AreDoneAgainForTheNext)
+{
+    World world;
+    mbr_range_grow_result result = {};
+    mbr_range *lost = with_stale_cache(world);
+    EXPECT_EQ(MBR_OK, world.end(lost));
+    lost = reserve_for(world, world.context, 1);
+    EXPECT_EQ(MBR_RESIDUAL, grow_on(world, lost, world.stream, &result, [](void *context) {
+        mbr_context_lose(static_cast<mbr_context *>(context));
+        return static_cast<mbr_status>(MBR_NOT_READY);
+    }));
+    EXPECT_EQ(4u, world.line.fill_count);
+    mbr_backing_trim(world.backing, UINT64_MAX);
+    EXPECT_EQ(4 * kGranule, world.kept().pooled_bytes);
+    SecondContext second(world);
+    mbr_range *next = reserve_for(world, second.context, 1);
+    EXPECT_EQ(MBR_OK, grow_on(world, next, second.stream, &result));
+    EXPECT_EQ(4 * kGranule, result.pooled_bytes);
+    EXPECT_EQ(4u, second.line.fill_count);
+    EXPECT_TRUE(world.agree());
+    EXPECT_EQ(MBR_OK, world.end(next));
+    EXPECT_EQ(MBR_OK, world.end(lost));
+}
 
 TEST(Grow, PublishRefusesForMemory_IsNotTheDevicesWord)
 {
