@@ -564,7 +564,8 @@ __attribute__((noinline)) static mbr_status grow_by_plan(mbr_backing *backing,
         mbr_plan_make(&run.plan, backing, options->parts, options->part_count, error);
     if (status != MBR_OK)
         return status;
-    note_graphs(&run.plan, options->stream_id);
+    if (!run.plan.ahead) /* what nobody was given is in no graph; the growth that adopts it notes */
+        note_graphs(&run.plan, options->stream_id);
     if (run.plan.ahead)
         status = mbr_ahead_check_room(backing, run.plan.create_bytes + run.plan.pool_bytes, error);
     if (status == MBR_OK)
