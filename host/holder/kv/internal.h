@@ -97,7 +97,7 @@ typedef struct mbr_kv_list {
 typedef struct mbr_sequence_group {
     mbr_range_handle range;           /* growing; 0 once it is released */
     mbr_allocation_handle allocation; /* eager; 0 once it is freed */
-    mbr_allocation_handle owed;       /* eager: one that the queue did not take */
+    mbr_allocation_handle owed;       /* eager: one that the queue did not take; growing: `range` */
     uint64_t address;
     uint64_t held_first;     /* see above */
     uint64_t readable_first; /* others may copy from here on: held_first, raised before a release */

@@ -110,7 +110,7 @@ static void give_up_record(mbr_sequence *sequence)
     mbr_kv *kv = sequence->kv;
     bool owes = false;
     for (uint32_t i = 0; i < kv->group_count; i++)
-        owes = owes || sequence->groups[i].owed.value != 0;
+        owes = owes || sequence->groups[i].owed.value != 0 || sequence->groups[i].range.value != 0;
     if (!owes) {
         destroy_record(sequence);
         return;
@@ -118,6 +118,34 @@ static void give_up_record(mbr_sequence *sequence)
     mbr_lock_take(&kv->lock);
     DL_APPEND(kv->debtors, sequence);
     mbr_lock_drop(&kv->lock);
+}
+
+/* Nothing was submitted that touches the ranges: what a refused growth or attach left is unmapped
+ * at once, so that every figure is as before. Aliases that stood there before are left again. In a
+ * capture it goes through the queue all the same, and is owed if that is full. */
+static mbr_status release_new_ranges(mbr_sequence *sequence, mbr_error *error)
+{
+    const mbr_kv *kv = sequence->kv;
+    mbr_status first = MBR_OK;
+    for (uint32_t i = kv->group_count; i-- > 0;) {
+        mbr_sequence_group *group = &sequence->groups[i];
+        if (group->range.value == 0)
+            continue;
+        mbr_range_release_request request = {MBR_SIZED(mbr_range_release_request),
+            .flags = MBR_FREE_NOW,
+            .piece = {group->range, 0, kv->groups[i].extents.reservation_bytes}};
+        mbr_range_decommit_result result = {MBR_SIZED(mbr_range_decommit_result)};
+        if (!sequence->has_adopted)
+            mbr_range_decommit(kv->manager, &request, &result, NULL);
+        request.piece.bytes = 0;
+        mbr_status status =
+            mbr_range_release(kv->manager, &request, first == MBR_OK ? error : NULL);
+        if (status == MBR_OK)
+            group->range.value = 0;
+        else if (first == MBR_OK)
+            first = status;
+    }
+    return first;
 }
 
 mbr_status mbr_kv_pay_debts(mbr_kv *kv, mbr_error *error)
@@ -131,6 +159,8 @@ mbr_status mbr_kv_pay_debts(mbr_kv *kv, mbr_error *error)
         if (debtor == NULL)
             return MBR_OK;
         mbr_status status = mbr_sequence_free_owed(debtor, NULL, 0, error);
+        if (status == MBR_OK)
+            status = release_new_ranges(debtor, error);
         give_up_record(debtor);
         if (status != MBR_OK)
             return status;
@@ -173,26 +203,6 @@ static mbr_status reserve_group(mbr_sequence *sequence, uint32_t index,
     return MBR_OK;
 }
 
-/* Nothing was submitted that touches the ranges: what a refused growth or attach left is unmapped
- * at once, so that every figure is as before. Aliases that stood there before are left again. */
-static void release_new_ranges(mbr_sequence *sequence)
-{
-    const mbr_kv *kv = sequence->kv;
-    for (uint32_t i = kv->group_count; i-- > 0;) {
-        if (sequence->groups[i].range.value == 0)
-            continue;
-        mbr_range_release_request request = {MBR_SIZED(mbr_range_release_request),
-            .flags = MBR_FREE_NOW,
-            .piece = {sequence->groups[i].range, 0, kv->groups[i].extents.reservation_bytes}};
-        mbr_range_decommit_result result = {MBR_SIZED(mbr_range_decommit_result)};
-        if (!sequence->has_adopted)
-            mbr_range_decommit(kv->manager, &request, &result, NULL);
-        request.piece.bytes = 0;
-        mbr_status status = mbr_range_release(kv->manager, &request, NULL);
-        MBR_CHECK(status == MBR_OK); /* the range is ours, and nothing is queued */
-    }
-}
-
 /* Where nothing is committed nobody looks at the stream; a wrong one would be found when the
  * sequence is to be destroyed, and keep it for ever. */
 static mbr_status check_stream(const mbr_sequence *sequence, mbr_error *error)
@@ -224,7 +234,7 @@ static mbr_status reserve_and_commit(
     if (status == MBR_OK)
         status = mbr_sequence_commit(sequence, 0, request->tokens, request->refusal, error);
     if (status != MBR_OK)
-        release_new_ranges(sequence);
+        release_new_ranges(sequence, NULL); /* what stays is owed */
     return status;
 }
 
@@ -250,8 +260,7 @@ mbr_status mbr_sequence_create(
         status = check_request(kv, request, error);
     if (status != MBR_OK)
         return status;
-    if (kv->mode != MBR_KV_GROWING) /* which never owes anything */
-        mbr_kv_pay_debts(kv, NULL); /* else a later one does */
+    mbr_kv_pay_debts(kv, NULL); /* else a later one does */
     mbr_sequence *created = make_record(kv, request);
     if (created == NULL)
         return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for a sequence");

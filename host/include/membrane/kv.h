@@ -48,7 +48,7 @@ typedef struct mbr_kv_request {
 MBR_API mbr_status mbr_kv_create(
     mbr_manager *manager, const mbr_kv_request *request, mbr_kv **kv, mbr_error *error);
 /* MBR_IN_USE with counts while sequences or prefixes live. MBR_QUEUE_FULL: the release queue has no
- * room yet for what a refused eager sequence left; again once something has left it. */
+ * room yet for what a refused sequence left; again once something has left it. */
 MBR_API mbr_status mbr_kv_destroy(mbr_kv *kv, mbr_error *error);
 
 typedef struct mbr_kv_figures {
@@ -113,10 +113,11 @@ typedef struct mbr_sequence_request {
 /* One transaction over all groups: reserve, attach, commit. All rows of `tokens` are committed, in
  * sliding groups from the first token that prefix_tokens still look back at.
  *
- * On failure nothing is left; of an eager one what the release queue has no room for is freed by a
- * later call. A refused prefix (any status but MBR_RESIDUAL) may be followed by a private sequence.
- * MBR_RESIDUAL: an undo failed, too; what it says stays mapped and charged for
- * good at addresses that are never used again, and the caller reports it before it goes on. */
+ * On failure nothing is left; what has to go through the release queue (of an eager one, or while a
+ * graph is being captured) and finds no room there is freed by a later call. A refused prefix (any
+ * status but MBR_RESIDUAL) may be followed by a private sequence. MBR_RESIDUAL: an undo failed,
+ * too; what it says stays mapped and charged for good at addresses that are never used again, and
+ * the caller reports it before it goes on. */
 MBR_API mbr_status mbr_sequence_create(
     mbr_kv *kv, const mbr_sequence_request *request, mbr_sequence **sequence, mbr_error *error);
 

@@ -60,6 +60,27 @@ class SmallQueue
         return figures;
     }
     void settle() { EXPECT_EQ(MBR_OK, mbr_ep_drain(world_.manager, ep, kNever, &world_.error)); }
+    // Takes an entry with an allocation that waits for the stream.
+    void take_entry()
+    {
+        auto wanted = sized<mbr_alloc_request>();
+        wanted.binding = binding;
+        wanted.holder = world_.holder;
+        wanted.stream = stream;
+        wanted.bytes = 4096;
+        auto made = sized<mbr_alloc_result>();
+        ASSERT_EQ(MBR_OK, mbr_alloc(world_.manager, &wanted, &made, &world_.error));
+        auto release = sized<mbr_free_request>();
+        release.allocation = made.allocation;
+        ASSERT_EQ(MBR_OK, mbr_free(world_.manager, &release, &world_.error));
+    }
+    void destroy_in_turn(mbr_sequence *sequence)
+    {
+        mbr_status status = MBR_QUEUE_FULL;
+        for (int i = 0; i < 4 && status == MBR_QUEUE_FULL; i++, settle())
+            status = mbr_sequence_destroy(sequence, nullptr, 0, &world_.error);
+        EXPECT_EQ(MBR_OK, status) << world_.error.text;
+    }
 
     mbr_ep_handle ep;
     mbr_native native;
@@ -153,11 +174,7 @@ TEST(KvQueue, EagerCopy_QueueIsFull_OwesTheOldOneAndFreesItLater)
     queue.settle();
     EXPECT_EQ(MBR_OK, mbr_sequence_append(one, 100, nullptr, &world.error)) << world.error.text;
     queue.settle();
-    mbr_status status = MBR_QUEUE_FULL;
-    for (int i = 0; i < 4 && status == MBR_QUEUE_FULL; i++, queue.settle())
-        status = mbr_sequence_destroy(one, nullptr, 0, &world.error);
-    EXPECT_EQ(MBR_OK, status) << world.error.text;
-    queue.settle();
+    queue.destroy_in_turn(one);
     EXPECT_TRUE(world.clean());
     EXPECT_EQ(MBR_OK, mbr_kv_destroy(kv, &world.error));
 }
@@ -187,13 +204,6 @@ TEST(KvQueue, RefusedEagerCreation_QueueIsFull_OwesItsRoomAndFreesItLater)
             MBR_OK, mbr_manager_read_holder(world.manager, request.holder, &figures, &world.error));
         return figures.charged_bytes;
     };
-    auto other = sized<mbr_alloc_request>();
-    other.binding = queue.binding;
-    other.holder = world.holder;
-    other.stream = queue.stream;
-    other.bytes = 4096;
-    auto filler = sized<mbr_alloc_result>();
-    ASSERT_EQ(MBR_OK, mbr_alloc(world.manager, &other, &filler, &world.error));
     auto wanted = sized<mbr_sequence_request>();
     wanted.stream = queue.stream;
     wanted.tokens = 10;
@@ -201,9 +211,7 @@ TEST(KvQueue, RefusedEagerCreation_QueueIsFull_OwesItsRoomAndFreesItLater)
     mbr_graph_handle graph;
     {
         Gate gate(world, queue.native);
-        auto release = sized<mbr_free_request>();
-        release.allocation = filler.allocation;
-        ASSERT_EQ(MBR_OK, mbr_free(world.manager, &release, &world.error)); /* fills the queue */
+        queue.take_entry(); /* the only one */
         ASSERT_EQ(MBR_OK, mbr_ep_capture_begin(world.manager, queue.stream, kNever, &world.error));
         EXPECT_EQ(MBR_OVER_BUDGET, mbr_sequence_create(kv, &wanted, &refused, &world.error));
         EXPECT_NE(0u, charged());
@@ -218,6 +226,70 @@ TEST(KvQueue, RefusedEagerCreation_QueueIsFull_OwesItsRoomAndFreesItLater)
     queue.settle();
     EXPECT_EQ(0u, charged());
     EXPECT_TRUE(world.clean());
+    EXPECT_EQ(MBR_OK, mbr_manager_destroy_holder(world.manager, request.holder, &world.error));
+}
+
+/* Of a refused sharer in a capture the aliases stand, which only the queue gives back then. */
+TEST(KvQueue, RefusedSharerInACapture_QueueIsFull_OwesItsRangesAndReleasesThemLater)
+{
+    HostWorld world(64 * kMiB, nullptr, nullptr, plugin_under_test().page_granule);
+    SmallQueue queue(world, 1);
+    auto payer = sized<mbr_holder_request>();
+    payer.role = MBR_ROLE_KV;
+    payer.authority = world.authority;
+    payer.name = "short of 1000 tokens";
+    payer.allowance_bytes = 200 * 1024;
+    auto request = sized<mbr_kv_request>();
+    ASSERT_EQ(
+        MBR_OK, mbr_manager_create_holder(world.manager, &payer, &request.holder, &world.error));
+    request.binding = queue.binding;
+    request.geometry = kTwoGroups;
+    request.layout = "seq-major";
+    request.max_tokens = 1024;
+    request.extent_bytes = 4096;
+    mbr_kv *kv;
+    ASSERT_EQ(MBR_OK, mbr_kv_create(world.manager, &request, &kv, &world.error));
+    auto wanted = sized<mbr_sequence_request>();
+    wanted.stream = queue.stream;
+    wanted.tokens = 200;
+    mbr_sequence *source, *refused, *later;
+    ASSERT_EQ(MBR_OK, mbr_sequence_create(kv, &wanted, &source, &world.error)) << world.error.text;
+    mbr_kv_prefix *prefix;
+    ASSERT_EQ(MBR_OK, mbr_kv_prefix_create(source, 200, &prefix, &world.error)) << world.error.text;
+    auto ranges = [&] {
+        auto figures = sized<mbr_binding_figures>();
+        EXPECT_EQ(
+            MBR_OK, mbr_manager_read_binding(world.manager, queue.binding, &figures, &world.error));
+        return figures.range_count;
+    };
+    uint64_t before = ranges();
+    wanted.prefix = prefix;
+    wanted.prefix_tokens = 200;
+    wanted.tokens = 1000;
+    mbr_graph_handle graph;
+    {
+        Gate gate(world, queue.native);
+        queue.take_entry(); /* the only one */
+        ASSERT_EQ(MBR_OK, mbr_ep_capture_begin(world.manager, queue.stream, kNever, &world.error));
+        EXPECT_EQ(MBR_OVER_BUDGET, mbr_sequence_create(kv, &wanted, &refused, &world.error))
+            << world.error.text;
+        EXPECT_EQ(nullptr, refused);
+        EXPECT_LT(before, ranges()) << "owed";
+        EXPECT_EQ(MBR_OK, mbr_ep_capture_end(world.manager, queue.stream, &graph, &world.error));
+    }
+    queue.settle();
+    ASSERT_EQ(MBR_OK, mbr_ep_graph_retire(world.manager, graph, nullptr, 0, &world.error));
+    queue.settle();
+    EXPECT_LT(before, ranges());
+    wanted.tokens = 200;
+    EXPECT_EQ(MBR_OK, mbr_sequence_create(kv, &wanted, &later, &world.error)) << world.error.text;
+    EXPECT_EQ(before + 2, ranges()) << "its own two; what was owed is paid";
+    queue.settle();
+    queue.destroy_in_turn(later);
+    EXPECT_EQ(MBR_OK, mbr_kv_prefix_destroy(prefix, &world.error)) << world.error.text;
+    queue.destroy_in_turn(source);
+    EXPECT_TRUE(world.clean());
+    EXPECT_EQ(MBR_OK, mbr_kv_destroy(kv, &world.error)) << world.error.text;
     EXPECT_EQ(MBR_OK, mbr_manager_destroy_holder(world.manager, request.holder, &world.error));
 }
 
