@@ -116,6 +116,16 @@ static void end_graph(mbr_graph *graph)
     done_with(record); /* the context's own use */
 }
 
+/* What the gate kept: second tries, and what is above the watermarks. */
+static void catch_up(mbr_manager *manager)
+{
+    mbr_walk walk = mbr_begin_walk(manager);
+    for (mbr_backing_record *backing = NULL;
+         (backing = mbr_next_backing(manager, backing)) != NULL;)
+        mbr_backing_catch_up(backing->backing);
+    mbr_end_walk(manager, walk);
+}
+
 mbr_status mbr_ep_capture_begin(
     mbr_manager *manager, mbr_stream_handle stream, uint64_t deadline_ns, mbr_error *error)
 {
@@ -140,19 +150,13 @@ mbr_status mbr_ep_capture_begin(
     if (status == MBR_OK)
         return MBR_OK;
     mbr_table_take(&manager->graphs, record->handle);
+    mbr_heap_release(&manager->heap, record);
+    if (status == MBR_TIMED_OUT || MBR_STATUS_CLASS(status) == MBR_CLASS_LOST)
+        catch_up(manager); /* some of its gates were closed for a while */
+    return status;
 free_record:
     mbr_heap_release(&manager->heap, record);
     return status;
-}
-
-/* What the gate kept: second tries, and what is above the watermarks. */
-static void catch_up(mbr_manager *manager)
-{
-    mbr_walk walk = mbr_begin_walk(manager);
-    for (mbr_backing_record *backing = NULL;
-         (backing = mbr_next_backing(manager, backing)) != NULL;)
-        mbr_backing_catch_up(backing->backing);
-    mbr_end_walk(manager, walk);
 }
 
 static mbr_status end_capture(

@@ -247,6 +247,7 @@ static mbr_status publish_locked(mbr_context *context, mbr_line *line, mbr_graph
             reopen_gates(context, context->gate_count);
         line->capture = NULL;
         count_capture_locked(context, -1);
+        mbr_context_poke_reaper_locked(context, 0); /* it may have met a gate that was closed */
     }
     mbr_context_drop_line_locked(context, line);
     return status;

@@ -2,6 +2,8 @@
 #include "tests/unit/bind/host_world.h"
 
 #include <atomic>
+#include <cinttypes>
+#include <cstdio>
 #include <cstdlib>
 #include <thread>
 
@@ -51,6 +53,7 @@ TEST(Neighbour, MappingsNextDoor_DisturbNobody)
     same.join();
     beside.join();
     EXPECT_GT(rounds, 1u);
+    std::printf("%d mappings, %" PRIu64 " rounds of work beside them\n", mappings, rounds.load());
     EXPECT_TRUE(world.clean());
     EXPECT_EQ(MBR_OK, world.release(range.range));
     EXPECT_EQ(MBR_OK, world.release(other.range));

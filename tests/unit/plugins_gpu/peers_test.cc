@@ -35,6 +35,34 @@ TEST(Peers, RangeGrows_EveryGrowthIsTheirs)
     EXPECT_EQ(world.release(range.range), MBR_OK);
 }
 
+// One call gives all of them their access, and tells of one that it could not.
+TEST(Peers, OneOfThemFails_TheGrowthIsUndoneForAllAndSaysWhatFailed)
+{
+    restart();
+    HostWorld world(64 * kMiB, nullptr, nullptr, {}, nullptr, {{1, MBR_ACCESS_READ}});
+    auto range = world.reserve(16 * kMiB, 2 * kMiB);
+    ASSERT_EQ(world.grow(range.range, 0, 2 * kMiB), MBR_OK) << world.error.text;
+    const uint64_t mappings = ledger().mapping_count, charged = world.books().charged_bytes;
+    for (bool is_after : {false, true}) {
+        const standin_fault fault = {name().set_access, 1, true, is_after, MBR_GPU_UNKNOWN};
+        standin().plan_fault(&fault);
+        EXPECT_NE(world.grow(range.range, 2 * kMiB, 6 * kMiB), MBR_OK);
+        standin().forget_faults();
+        EXPECT_NE(std::strstr(world.error.text, name().set_access), nullptr) << world.error.text;
+        EXPECT_EQ(ledger().mapping_count, mappings);
+        EXPECT_EQ(world.books().charged_bytes - world.figures().pooled_bytes, charged);
+        EXPECT_EQ(access_of(0, range.address), 3u);
+        EXPECT_EQ(access_of(1, range.address), 1u);
+        EXPECT_TRUE(world.clean());
+    }
+    EXPECT_EQ(world.grow(range.range, 2 * kMiB, 6 * kMiB), MBR_OK) << world.error.text;
+    for (uint64_t offset = 0; offset < 8 * kMiB; offset += kMiB) {
+        EXPECT_EQ(access_of(0, range.address + offset), 3u);
+        EXPECT_EQ(access_of(1, range.address + offset), 1u);
+    }
+    EXPECT_EQ(world.release(range.range), MBR_OK);
+}
+
 TEST(Peers, PrefixIsShared_IsReadOnlyForThemToo)
 {
     restart();
