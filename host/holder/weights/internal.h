@@ -38,7 +38,9 @@ typedef struct mbr_item {
     mbr_stream_handle
         loading; /* on which it was paged in; 0: that is done, or of one stream alone */
     mbr_stream_handle streams[MBR_ITEM_STREAM_COUNT];
+    uint32_t stream_uses[MBR_ITEM_STREAM_COUNT]; /* that have not ended, by stream */
     uint32_t stream_count;
+    uint64_t passed; /* the last mbr_weights_give that found it in flight */
 } mbr_item;
 
 struct mbr_weights {
@@ -50,7 +52,7 @@ struct mbr_weights {
     uint64_t budget_bytes, passing_bytes;
     mbr_lock lock;
     mbr_condition moved; /* an item is not MOVING any more */
-    uint64_t use_serial;
+    uint64_t use_serial, give_serial;
     mbr_weights_figures figures;
     mbr_weight_view *views; /* one an item */
     uint32_t item_count;

@@ -9,13 +9,19 @@
 
 /* ---- States */
 
+static void set_busy_locked(mbr_weights *weights, uint32_t index) MBR_REQUIRES(&weights->lock)
+{
+    const mbr_item *item = &weights->items[index];
+    weights->views[index].is_busy = item->state == MBR_ITEM_MOVING || item->user_count != 0;
+}
+
 static void set_state_locked(mbr_weights *weights, uint32_t index, mbr_item_state state)
     MBR_REQUIRES(&weights->lock)
 {
     mbr_item *item = &weights->items[index];
     item->state = state;
     weights->views[index].is_resident = state == MBR_ITEM_RESIDENT;
-    weights->views[index].is_busy = state == MBR_ITEM_MOVING || item->user_count != 0;
+    set_busy_locked(weights, index);
     if (state != MBR_ITEM_MOVING)
         mbr_condition_signal_all(&weights->moved);
 }
@@ -119,23 +125,44 @@ static mbr_status make_room_locked(
 
 /* ---- In */
 
-/* As long as the ledger has not the bytes, and the policy gives something up for them. */
+/* One more goes, for want of bytes in the ledger. Those whose work is not done yet are late. */
+static bool give_one_up(mbr_weights *weights, uint64_t *late_bytes)
+{
+    mbr_item was = {0};
+    mbr_lock_take(&weights->lock);
+    uint32_t victim = mbr_weights_choose_locked(weights, MBR_WEIGHTS_NONE);
+    if (victim != MBR_WEIGHTS_NONE)
+        was = weights->items[victim];
+    bool gave = victim != MBR_WEIGHTS_NONE &&
+        mbr_weights_page_out_locked(weights, victim, false, NULL) == MBR_OK;
+    mbr_lock_drop(&weights->lock);
+    bool is_late = false;
+    for (uint32_t i = 0; gave && i < was.stream_count && !is_late; i++)
+        is_late = !mbr_stream_is_quiet(weights->manager, was.streams[i]);
+    if (is_late)
+        *late_bytes += weights->views[victim].bytes;
+    return gave;
+}
+
+/* As long as the ledger has not the bytes, and the policy gives something up for them; no more than
+ * that while enough is on its way back. */
 static mbr_status allocate(mbr_weights *weights, uint32_t index, mbr_stream_handle stream,
     mbr_alloc_result *result, mbr_refusal *refusal, mbr_error *error)
 {
     mbr_alloc_request request = {MBR_SIZED(mbr_alloc_request), .binding = weights->binding,
         .holder = weights->holder, .stream = stream, .bytes = weights->views[index].bytes,
         .align_bytes = ITEM_ALIGN_BYTES, .tag = index, .refusal = refusal};
-    for (;;) {
+    for (uint64_t late_bytes = 0;;) {
         mbr_status status = mbr_alloc(weights->manager, &request, result, error);
         if (MBR_STATUS_CLASS(status) != MBR_CLASS_EXHAUSTED)
             return status;
-        mbr_lock_take(&weights->lock);
-        uint32_t victim = mbr_weights_choose_locked(weights, MBR_WEIGHTS_NONE);
-        bool gave = victim != MBR_WEIGHTS_NONE &&
-            mbr_weights_page_out_locked(weights, victim, false, NULL) == MBR_OK;
-        mbr_lock_drop(&weights->lock);
-        if (!gave)
+        if (late_bytes >= request.bytes)
+            return mbr_fail(error, MBR_BUSY,
+                "%llu bytes were paged out for item %u, and work still runs on them; try again "
+                "once "
+                "it is done",
+                (unsigned long long)late_bytes, index);
+        if (!give_one_up(weights, &late_bytes))
             return status;
     }
 }
@@ -225,6 +252,71 @@ static void begin_use_locked(mbr_weights *weights, uint32_t index) MBR_REQUIRES(
     weights->views[index].last_use = ++weights->use_serial;
 }
 
+static uint32_t find_stream(const mbr_item *item, mbr_stream_handle stream)
+{
+    uint32_t at = 0;
+    while (at < item->stream_count && item->streams[at].value != stream.value)
+        at++;
+    return at;
+}
+
+/* Forgets a stream that no use is on, whose work is awaited. A use meanwhile may have submitted
+ * more to it: then it is looked at again. */
+static mbr_status free_place_locked(mbr_weights *weights, uint32_t index, mbr_error *error)
+    MBR_REQUIRES(&weights->lock)
+{
+    mbr_item *item = &weights->items[index];
+    uint64_t use = weights->views[index].last_use;
+    uint32_t at = 0;
+    while (at < item->stream_count && item->stream_uses[at] != 0)
+        at++;
+    if (at == item->stream_count)
+        return mbr_fail(error, MBR_BUSY, "item %u is used on %u other streams; end one use first",
+            index, item->stream_count);
+    mbr_stream_handle idle = item->streams[at];
+    mbr_lock_drop(&weights->lock);
+    mbr_status status = mbr_ep_synchronize(weights->manager, idle, UINT64_MAX, error);
+    mbr_lock_take(&weights->lock);
+    if (status != MBR_OK && MBR_STATUS_CLASS(status) != MBR_CLASS_LOST)
+        return status;
+    if (weights->views[index].last_use == use) {
+        uint32_t last = --item->stream_count;
+        item->streams[at] = item->streams[last];
+        item->stream_uses[at] = item->stream_uses[last];
+    }
+    return MBR_OK;
+}
+
+/* Before anything is submitted: here it can still be refused. The use keeps the item meanwhile. */
+static mbr_status note_stream_locked(mbr_weights *weights, uint32_t index, mbr_stream_handle stream,
+    mbr_error *error) MBR_REQUIRES(&weights->lock)
+{
+    mbr_item *item = &weights->items[index];
+    mbr_status status = MBR_OK;
+    uint32_t at;
+    if (stream.value == 0)
+        return MBR_OK;
+    while ((at = find_stream(item, stream)) == MBR_ITEM_STREAM_COUNT) {
+        status = free_place_locked(weights, index, error);
+        if (status != MBR_OK)
+            return status;
+    }
+    if (at == item->stream_count) {
+        item->streams[item->stream_count++] = stream;
+        item->stream_uses[at] = 0;
+    }
+    item->stream_uses[at]++;
+    return MBR_OK;
+}
+
+/* It stays noted: its work goes on. */
+static void leave_stream(mbr_item *item, mbr_stream_handle stream)
+{
+    uint32_t at = find_stream(item, stream);
+    if (at < item->stream_count && item->stream_uses[at] != 0)
+        item->stream_uses[at]--;
+}
+
 /* What another stream pages in is awaited on the host; the use keeps the item meanwhile. */
 static mbr_status await_loading_locked(mbr_weights *weights, mbr_item *item,
     mbr_stream_handle stream, mbr_error *error) MBR_REQUIRES(&weights->lock)
@@ -269,7 +361,12 @@ mbr_status mbr_weights_use(mbr_weights *weights, uint32_t index, mbr_stream_hand
     if (status == MBR_OK) {
         weights->figures.hit_count += is_hit;
         begin_use_locked(weights, index);
-        status = await_loading_locked(weights, item, stream, error);
+        status = note_stream_locked(weights, index, stream, error);
+        if (status == MBR_OK) {
+            status = await_loading_locked(weights, item, stream, error);
+            if (status != MBR_OK)
+                leave_stream(item, stream);
+        }
         *address = status == MBR_OK ? item->address : 0;
         if (status != MBR_OK)
             end_use_locked(weights, index);
@@ -278,38 +375,11 @@ mbr_status mbr_weights_use(mbr_weights *weights, uint32_t index, mbr_stream_hand
     return status;
 }
 
-static bool knows(const mbr_item *item, mbr_stream_handle stream)
-{
-    for (uint32_t i = 0; i < item->stream_count; i++) {
-        if (item->streams[i].value == stream.value)
-            return true;
-    }
-    return stream.value == 0;
-}
-
-/* A fifth stream takes the place of the first, whose work is awaited: the use keeps the item. */
-static void note_stream_locked(mbr_weights *weights, mbr_item *item, mbr_stream_handle stream)
-    MBR_REQUIRES(&weights->lock)
-{
-    while (!knows(item, stream)) {
-        if (item->stream_count < MBR_ITEM_STREAM_COUNT) {
-            item->streams[item->stream_count++] = stream;
-            return;
-        }
-        mbr_stream_handle first = item->streams[0];
-        mbr_lock_drop(&weights->lock);
-        mbr_ep_synchronize(weights->manager, first, UINT64_MAX, NULL);
-        mbr_lock_take(&weights->lock);
-        if (item->streams[0].value == first.value)
-            item->streams[0] = item->streams[--item->stream_count];
-    }
-}
-
 void mbr_weights_done(mbr_weights *weights, uint32_t index, mbr_stream_handle stream)
 {
     mbr_lock_take(&weights->lock);
     if (index < weights->item_count && weights->items[index].user_count != 0) {
-        note_stream_locked(weights, &weights->items[index], stream);
+        leave_stream(&weights->items[index], stream);
         end_use_locked(weights, index);
     }
     mbr_lock_drop(&weights->lock);
@@ -346,17 +416,31 @@ uint64_t mbr_weights_could_give(mbr_weights *weights, uint64_t wanted_bytes)
     return mbr_min(bytes, wanted_bytes);
 }
 
+/* The policy's choice among what this give has not found in flight yet. */
+static uint32_t choose_quiet_locked(mbr_weights *weights, uint64_t give)
+    MBR_REQUIRES(&weights->lock)
+{
+    for (uint32_t i = 0; i < weights->item_count; i++)
+        weights->views[i].is_busy |= weights->items[i].passed == give;
+    uint32_t victim = mbr_weights_choose_locked(weights, MBR_WEIGHTS_NONE);
+    for (uint32_t i = 0; i < weights->item_count; i++)
+        set_busy_locked(weights, i);
+    return victim;
+}
+
 uint64_t mbr_weights_give(mbr_weights *weights, uint64_t wanted_bytes)
 {
     uint64_t bytes = 0;
     mbr_lock_take(&weights->lock);
+    uint64_t give = ++weights->give_serial;
     for (uint32_t tries = weights->item_count; tries != 0 && bytes < wanted_bytes; tries--) {
-        uint32_t victim = mbr_weights_choose_locked(weights, MBR_WEIGHTS_NONE);
-        if (victim == MBR_WEIGHTS_NONE || !is_quiet_locked(weights, victim))
+        uint32_t victim = choose_quiet_locked(weights, give);
+        if (victim == MBR_WEIGHTS_NONE)
             break;
-        if (weights->items[victim].state != MBR_ITEM_RESIDENT ||
-            weights->items[victim].user_count != 0)
-            continue; /* found meanwhile */
+        if (!is_quiet_locked(weights, victim)) {
+            weights->items[victim].passed = give;
+            continue;
+        }
         if (mbr_weights_page_out_locked(weights, victim, true, NULL) != MBR_OK)
             break;
         bytes += weights->views[victim].bytes;

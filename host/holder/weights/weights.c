@@ -127,7 +127,7 @@ static mbr_weights *make(mbr_manager *manager, const mbr_weights_request *reques
     weights->heap = *heap;
     weights->binding = request->binding;
     weights->holder = request->holder;
-    weights->policy = request->policy != NULL ? *request->policy : stable;
+    weights->policy = *request->policy;
     weights->budget_bytes = request->budget_bytes;
     weights->passing_bytes = request->passing_bytes;
     weights->views = views;
@@ -141,13 +141,28 @@ static mbr_weights *make(mbr_manager *manager, const mbr_weights_request *reques
     return weights;
 }
 
+static mbr_status take_policy(
+    mbr_weights_request *request, mbr_weights_policy *policy, mbr_error *error)
+{
+    const mbr_weights_policy *given = request->policy != NULL ? request->policy : &stable;
+    request->policy = policy;
+    mbr_status status = MBR_TAKE(policy, mbr_weights_policy, context, given, error);
+    if (status == MBR_OK && policy->victim == NULL)
+        status = mbr_fail(error, MBR_INVALID_ARGUMENT,
+            "the policy's victim is NULL; a function, or no policy, would work");
+    return status;
+}
+
 mbr_status mbr_weights_create(mbr_manager *manager, const mbr_weights_request *request,
     mbr_weights **weights, mbr_error *error)
 {
     *weights = NULL;
     mbr_weights_sizes sizes;
     mbr_weights_request own;
+    mbr_weights_policy policy;
     mbr_status status = MBR_TAKE(&own, mbr_weights_request, policy, request, error);
+    if (status == MBR_OK)
+        status = take_policy(&own, &policy, error);
     if (status == MBR_OK)
         status = measure(&own, &sizes, error);
     if (status == MBR_OK)

@@ -72,8 +72,8 @@ typedef struct mbr_weights_request {
 } mbr_weights_request;
 
 /* Takes no bytes of the device. Errors: MBR_OUT_OF_RANGE (item_count; a budget below the largest
- * item, or below passing_bytes), MBR_INVALID_ARGUMENT (an item of 0 bytes), MBR_STALE,
- * MBR_OUT_OF_HOST_MEMORY. */
+ * item, or below passing_bytes), MBR_INVALID_ARGUMENT (an item of 0 bytes; a policy without
+ * `victim` or with a struct_size below its first version's), MBR_STALE, MBR_OUT_OF_HOST_MEMORY. */
 MBR_API mbr_status mbr_weights_create(mbr_manager *manager, const mbr_weights_request *request,
     mbr_weights **weights, mbr_error *error);
 /* Pages everything out, behind the streams that used it. Errors, and then it lives on: MBR_IN_USE
@@ -82,9 +82,11 @@ MBR_API mbr_status mbr_weights_destroy(mbr_weights *weights, mbr_error *error);
 
 /* The item's address on the device, for work on the stream, until mbr_weights_done; paged in on
  * that stream where it is not there. Errors: MBR_OUT_OF_RANGE (index), MBR_BUSY (items in use fill
- * the budget: end one use first), MBR_OVER_BUDGET (the ledger has not the bytes, even without what
- * the policy would give up), those of mbr_alloc and mbr_ep_copy. After a failure the item is out;
- * others may have been paged out for it. `refusal` may be NULL. */
+ * the budget, or the item is used on four other streams: end one use first; a fifth stream that
+ * used it awaits the work of an earlier one, and a capture is open; what was paged out for it still
+ * has work in flight: try again once that is done), MBR_OVER_BUDGET (the ledger has not the bytes,
+ * even without what the policy would give up), those of mbr_alloc and mbr_ep_copy. After a failure
+ * the item is out; others may have been paged out for it. `refusal` may be NULL. */
 MBR_API mbr_status mbr_weights_use(mbr_weights *weights, uint32_t index, mbr_stream_handle stream,
     uint64_t *address, mbr_refusal *refusal, mbr_error *error);
 /* One use less, of the same stream, which stays attached as long as the weights. What came in
@@ -93,7 +95,7 @@ MBR_API void mbr_weights_done(mbr_weights *weights, uint32_t index, mbr_stream_h
 
 /* For the holder that is asked for bytes: of resident items that nobody uses and whose streams are
  * done, at most `wanted_bytes`; and paging such ones out until it is as many, in the policy's
- * order. Returns the bytes. */
+ * order, or until it names none. Returns the bytes. */
 MBR_API uint64_t mbr_weights_could_give(mbr_weights *weights, uint64_t wanted_bytes);
 MBR_API uint64_t mbr_weights_give(mbr_weights *weights, uint64_t wanted_bytes);
 

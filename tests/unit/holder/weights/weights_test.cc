@@ -39,6 +39,10 @@ class WeightsWorld : public HostWorld
     {
         EXPECT_EQ(MBR_OK, mbr_weights_destroy(weights, &error)) << error.text;
         EXPECT_EQ(MBR_OK, drain());
+        for (const auto &[made, attached] : others) {
+            EXPECT_EQ(MBR_OK, mbr_ep_detach_stream(manager, attached, &error)) << error.text;
+            end_stream(made);
+        }
         auto figures = sized<mbr_holder_figures>();
         EXPECT_EQ(MBR_OK, mbr_manager_read_holder(manager, holder, &figures, &error));
         EXPECT_EQ(0u, figures.charged_bytes);
@@ -47,7 +51,21 @@ class WeightsWorld : public HostWorld
     std::vector<std::vector<uint8_t>> sources;
     std::vector<mbr_weight> described;
     mbr_weights *weights = nullptr;
+    std::vector<std::pair<mbr_native, mbr_stream_handle>> others;
 
+    mbr_stream_handle attach()
+    {
+        others.emplace_back(make_stream(), mbr_stream_handle{0});
+        EXPECT_EQ(MBR_OK,
+            mbr_ep_attach_stream(manager, ep, others.back().first, &others.back().second, &error))
+            << error.text;
+        return others.back().second;
+    }
+    mbr_status use_on(mbr_stream_handle on, uint32_t index)
+    {
+        uint64_t address;
+        return mbr_weights_use(weights, index, on, &address, nullptr, &error);
+    }
     mbr_weights_request request(uint64_t budget_bytes)
     {
         auto request = sized<mbr_weights_request>();
@@ -286,6 +304,39 @@ TEST(Weights, AnotherStream_SeesWhatTheFirstHasPagedIn)
     ASSERT_EQ(MBR_OK, mbr_weights_create(world.manager, &request, &world.weights, &world.error));
 }
 
+TEST(Weights, MoreStreamsThanItRemembers_ForgetNoneWhoseWorkRuns)
+{
+    WeightsWorld world(1, 1);
+    mbr_graph_handle graph;
+    world.touch(0);
+    mbr_stream_handle streams[4];
+    for (auto &stream : streams)
+        stream = world.attach();
+    ASSERT_EQ(MBR_OK, world.use_on(streams[0], 0)) << "what paged it in is waited for";
+    mbr_weights_done(world.weights, 0, streams[0]);
+    {
+        Gate gate(world);
+        ASSERT_EQ(MBR_OK, world.use_on(world.stream, 0));
+        for (int i = 0; i < 3; i++)
+            ASSERT_EQ(MBR_OK, world.use_on(streams[i], 0)) << world.error.text;
+        EXPECT_EQ(MBR_BUSY, world.use_on(streams[3], 0)) << "four uses, four streams";
+        EXPECT_EQ(1u, world.read().used_count);
+        world.done(0);
+        for (int i = 0; i < 3; i++)
+            mbr_weights_done(world.weights, 0, streams[i]);
+        ASSERT_EQ(MBR_OK, mbr_ep_capture_begin(world.manager, streams[0], kNever, &world.error));
+        EXPECT_EQ(MBR_BUSY, world.use_on(streams[3], 0)) << "nobody can tell what is done";
+        EXPECT_EQ(0u, world.read().used_count);
+        ASSERT_EQ(MBR_OK, mbr_ep_capture_end(world.manager, streams[0], &graph, &world.error));
+        EXPECT_EQ(0u, mbr_weights_could_give(world.weights, kItem)) << "the first stream's work";
+    }
+    EXPECT_EQ(MBR_OK, world.use_on(streams[3], 0)) << world.error.text;
+    mbr_weights_done(world.weights, 0, streams[3]);
+    EXPECT_EQ(MBR_OK, mbr_ep_graph_retire(world.manager, graph, nullptr, 0, &world.error));
+    EXPECT_EQ(
+        kItem, given_soon(kItem, [&](uint64_t n) { return mbr_weights_give(world.weights, n); }));
+}
+
 TEST(Weights, WrongRequests_AreRefused)
 {
     WeightsWorld world(2, 2);
@@ -297,6 +348,13 @@ TEST(Weights, WrongRequests_AreRefused)
     auto request = world.request(kItem);
     request.passing_bytes = kItem + 1;
     EXPECT_EQ(MBR_OUT_OF_RANGE, create(request));
+    request = world.request(kItem);
+    auto policy = sized<mbr_weights_policy>();
+    request.policy = &policy;
+    EXPECT_EQ(MBR_INVALID_ARGUMENT, create(request)) << "no victim";
+    policy = *mbr_weights_policy_lru();
+    policy.struct_size = 8;
+    EXPECT_EQ(MBR_INVALID_ARGUMENT, create(request)) << "the victim is past its end";
     request = world.request(kItem);
     request.item_count = 0;
     EXPECT_EQ(MBR_OUT_OF_RANGE, create(request));
@@ -340,6 +398,49 @@ TEST(Weights, AskedForBytes_GivesWhatNobodyUsesAndNothingInFlight)
     EXPECT_EQ(0u, world.charged());
     EXPECT_TRUE(world.clean());
     world.scan(1);
+}
+
+TEST(Weights, FirstToGoIsInFlight_TheOthersAreGivenAllTheSame)
+{
+    WeightsWorld world(4, 4);
+    world.scan(1);
+    mbr_stream_handle other = world.attach();
+    Gate gate(world, world.others[0].first);
+    ASSERT_EQ(MBR_OK, world.use_on(other, 3));
+    mbr_weights_done(world.weights, 3, other);
+    EXPECT_EQ(3 * kItem,
+        soon(3 * kItem, [&] { return mbr_weights_could_give(world.weights, UINT64_MAX); }));
+    EXPECT_EQ(3 * kItem,
+        given_soon(3 * kItem, [&](uint64_t n) { return mbr_weights_give(world.weights, n); }));
+    EXPECT_EQ(0u, mbr_weights_give(world.weights, kItem));
+    EXPECT_EQ(kItem, world.charged());
+}
+
+TEST(Weights, LedgerFullAndVictimsInFlight_NoMoreGoThanAreNeeded)
+{
+    WeightsWorld world(4, 4, nullptr, 0, 8 * kMiB);
+    std::vector<uint8_t> large(2 * kItem, 9); /* so no span of a victim serves it by itself */
+    world.described.push_back({reinterpret_cast<uint64_t>(large.data()), large.size()});
+    auto request = world.request(6 * kItem);
+    mbr_weights *mixed;
+    ASSERT_EQ(MBR_OK, mbr_weights_create(world.manager, &request, &mixed, &world.error));
+    std::swap(mixed, world.weights);
+    for (uint32_t i = 0; i < 4; i++)
+        world.touch(i);
+    auto hog = world.reserve(8 * kMiB, 64 * 1024);
+    ASSERT_EQ(MBR_OK, mbr_manager_trim(world.manager, world.mechanism, 0, nullptr, &world.error));
+    ASSERT_EQ(MBR_OK, world.grow(hog.range, 0, 8 * kMiB - world.books().charged_bytes));
+    {
+        Gate gate(world);
+        EXPECT_EQ(MBR_BUSY, world.use_on(world.stream, 4)) << world.error.text;
+        EXPECT_EQ(2u, world.read().resident_count) << "two of them are as large as it is";
+    }
+    ASSERT_EQ(MBR_OK, world.drain());
+    EXPECT_EQ(MBR_OK, world.use_on(world.stream, 4)) << world.error.text;
+    EXPECT_EQ(3u, world.read().resident_count);
+    world.done(4);
+    ASSERT_EQ(MBR_OK, world.release(hog.range));
+    EXPECT_EQ(MBR_OK, mbr_weights_destroy(mixed, &world.error));
 }
 
 TEST(Weights, LedgerTakenByOthers_PagesThroughWhatIsLeft)
