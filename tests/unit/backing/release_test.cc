@@ -28,6 +28,17 @@ TEST(Release, BehindAStream_UnmapsNothingBeforeItsValue)
     world.end(next);
 }
 
+TEST(Release, NothingMapped_WaitsForNoLine)
+{
+    World world;
+    world.line.automatic = false;
+    mbr_range *range = world.reserve(64 * kGranule);
+    const uint64_t signalled = world.line.signalled;
+    EXPECT_EQ(MBR_OK, world.end(range, false));
+    EXPECT_EQ(signalled, world.line.signalled);
+    EXPECT_EQ(1u, world.kept().cached_range_count) << "its addresses are free at once";
+}
+
 TEST(Release, Twice_IsStale)
 {
     World world;
