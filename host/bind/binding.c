@@ -55,7 +55,7 @@ static mbr_status refer_parts(mbr_manager *manager, const mbr_bind_parts *parts,
     mbr_lock_take(&manager->lock);
     bool closing = parts->mechanism->closing || parts->authority->closing || parts->ep->closing;
     if (!closing) {
-        parts->mechanism->reference_count++;
+        parts->mechanism->reference_counts[MBR_BINDINGS]++;
         parts->authority->backing_count++;
         parts->ep->binding_count++;
     }
@@ -67,7 +67,7 @@ static mbr_status refer_parts(mbr_manager *manager, const mbr_bind_parts *parts,
 static void unrefer_parts(mbr_manager *manager, const mbr_bind_parts *parts)
 {
     mbr_lock_take(&manager->lock);
-    parts->mechanism->reference_count--;
+    parts->mechanism->reference_counts[MBR_BINDINGS]--;
     parts->authority->backing_count--;
     parts->ep->binding_count--;
     mbr_lock_drop(&manager->lock);

@@ -31,14 +31,14 @@ static mbr_status refer_mechanism(mbr_manager *manager, mbr_mechanism_handle mec
     if (mechanism.value == 0)
         return MBR_OK;
     mbr_status status;
-    record->measured = mbr_refer_mechanism(manager, mechanism, &status, error);
+    record->measured = mbr_refer_mechanism(manager, mechanism, MBR_AUTHORITIES, &status, error);
     return status;
 }
 
 static void release_mechanism(mbr_manager *manager, mbr_mechanism_record *mechanism)
 {
     if (mechanism != NULL)
-        mbr_unrefer(manager, &mechanism->reference_count);
+        mbr_unrefer(manager, &mechanism->reference_counts[MBR_AUTHORITIES]);
 }
 
 /* What a ledger that this process founds is to allow. */

@@ -16,7 +16,7 @@ static mbr_status choose_tables(mbr_manager *manager, const mbr_ep_request *requ
     }
     mbr_status status;
     mbr_mechanism_record *mechanism =
-        mbr_refer_mechanism(manager, request->mechanism, &status, error);
+        mbr_refer_mechanism(manager, request->mechanism, MBR_EPS, &status, error);
     if (mechanism == NULL)
         return status;
     const mbr_mechanism *opened = mbr_port_mechanism(mechanism->port);
@@ -24,7 +24,7 @@ static mbr_status choose_tables(mbr_manager *manager, const mbr_ep_request *requ
         status = mbr_fail(error, MBR_UNSUPPORTED,
             "mechanism %s brings no lines; give the EP's own order table",
             opened->description.name);
-        mbr_unrefer(manager, &mechanism->reference_count);
+        mbr_unrefer(manager, &mechanism->reference_counts[MBR_EPS]);
         return status;
     }
     record->mechanism = mechanism;
@@ -38,7 +38,7 @@ static mbr_status choose_tables(mbr_manager *manager, const mbr_ep_request *requ
 static void release_lines(mbr_manager *manager, mbr_ep_record *record)
 {
     if (record->mechanism != NULL)
-        mbr_unrefer(manager, &record->mechanism->reference_count);
+        mbr_unrefer(manager, &record->mechanism->reference_counts[MBR_EPS]);
 }
 
 /* The first gate beside its own, which there is always room for. */

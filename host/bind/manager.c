@@ -219,13 +219,13 @@ bool mbr_is_closing(mbr_manager *manager, const mbr_mechanism_record *record)
     return is_closing;
 }
 
-mbr_mechanism_record *mbr_refer_mechanism(
-    mbr_manager *manager, mbr_mechanism_handle handle, mbr_status *status, mbr_error *error)
+mbr_mechanism_record *mbr_refer_mechanism(mbr_manager *manager, mbr_mechanism_handle handle,
+    mbr_referrer by, mbr_status *status, mbr_error *error)
 {
     mbr_walk walk = mbr_begin_walk(manager); /* so that the record stays until it is counted */
     mbr_mechanism_record *record = mbr_find_mechanism(manager, handle.value, status, error);
     if (record != NULL)
-        *status = mbr_refer(manager, &record->closing, &record->reference_count,
+        *status = mbr_refer(manager, &record->closing, &record->reference_counts[by],
             "the mechanism is being closed", error);
     mbr_end_walk(manager, walk);
     return *status == MBR_OK ? record : NULL;

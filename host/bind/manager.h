@@ -34,11 +34,19 @@ typedef struct mbr_plugin_record {
     bool closing;
 } mbr_plugin_record;
 
+/* Who refers to a mechanism. */
+typedef enum mbr_referrer {
+    MBR_BINDINGS,
+    MBR_EPS,         /* which use its lines */
+    MBR_AUTHORITIES, /* which measure it */
+    MBR_REFERRERS
+} mbr_referrer;
+
 typedef struct mbr_mechanism_record {
     mbr_port *port;
     mbr_plugin_record *plugin;
     uint64_t handle;
-    uint64_t reference_count; /* backings, EPs that use its lines, authorities that measure it */
+    uint64_t reference_counts[MBR_REFERRERS];
     bool closing;
 } mbr_mechanism_record;
 
@@ -261,8 +269,8 @@ void mbr_unrefer(mbr_manager *manager, uint64_t *reference_count);
  * which its end awaits; if so, it may be gone. */
 bool mbr_is_closing(mbr_manager *manager, const mbr_mechanism_record *record);
 /* Counts one more reference to the mechanism. NULL: *status. */
-mbr_mechanism_record *mbr_refer_mechanism(
-    mbr_manager *manager, mbr_mechanism_handle handle, mbr_status *status, mbr_error *error);
+mbr_mechanism_record *mbr_refer_mechanism(mbr_manager *manager, mbr_mechanism_handle handle,
+    mbr_referrer by, mbr_status *status, mbr_error *error);
 
 /* During a walk: the backing after `last`, NULL to begin. */
 mbr_backing_record *mbr_next_backing(mbr_manager *manager, const mbr_backing_record *last);

@@ -182,14 +182,18 @@ static mbr_status begin_close(mbr_manager *manager, mbr_mechanism_handle mechani
     mbr_mechanism_record *found = mbr_find_mechanism(manager, mechanism.value, &status, error);
     if (found != NULL) {
         mbr_lock_take(&manager->lock);
-        uint64_t references = found->reference_count;
-        bool mine = references == 0 && !found->closing;
+        uint64_t bindings = found->reference_counts[MBR_BINDINGS];
+        uint64_t eps = found->reference_counts[MBR_EPS];
+        uint64_t authorities = found->reference_counts[MBR_AUTHORITIES];
+        bool mine = bindings + eps + authorities == 0 && !found->closing;
         found->closing |= mine;
         mbr_lock_drop(&manager->lock);
         if (!mine)
             status = mbr_fail(error, MBR_IN_USE,
-                "%llu bindings, EPs or authorities refer to the mechanism; end them first",
-                (unsigned long long)references);
+                "%llu bindings, %llu EPs and %llu authorities refer to the mechanism; end them "
+                "first",
+                (unsigned long long)bindings, (unsigned long long)eps,
+                (unsigned long long)authorities);
     }
     mbr_end_walk(manager, walk);
     *record = found;

@@ -235,7 +235,7 @@ TEST(Manager, RemovalOfWhatIsReferredTo_IsRefusedWithCounts)
     EXPECT_TRUE(said("1 mechanisms")) << world.error.text;
     EXPECT_EQ(
         MBR_IN_USE, mbr_manager_close_mechanism(world.manager, world.mechanism, &world.error));
-    EXPECT_TRUE(said("refer to the mechanism")) << world.error.text;
+    EXPECT_TRUE(said("1 bindings, ")) << world.error.text;
     EXPECT_EQ(
         MBR_IN_USE, mbr_manager_destroy_authority(world.manager, world.authority, &world.error));
     EXPECT_TRUE(said("1 holders and 1 bindings")) << world.error.text;
