@@ -1,9 +1,9 @@
-/* Responsible for a GPU's plugin, FAULT_BACKEND, under the engine, over the stand-in driver: each
- * call of CUDA's driver asks the engine first. Nothing runs on a stream before a test says so or
- * somebody waits. */
+/* Responsible for a GPU's plugin under the engine, over the stand-in: each call of the driver asks
+ * the engine first. Nothing runs on a stream before a test says so or somebody waits. Knows no
+ * vendor: what is a driver's own is in driver_DEVICE.c. */
 #include "plugins/common/gpu.h"
-#include "plugins/cuda/driver.h"
 #include "tests/faults/below.h"
+#include "tests/faults/driver.h"
 #include "tests/standin/control.h"
 
 #include <dlfcn.h>
@@ -13,63 +13,56 @@
 
 #define STREAM_COUNT 16
 
-extern const struct mbr_gpu_backend FAULT_BACKEND;
-
 static const struct fault_hooks *hooks;
 
-/* The driver as the test calls it, and the stand-in's controls. */
+/* The stand-in's controls. */
 #define STANDIN(FUNCTION)                                                                          \
     FUNCTION(options)                                                                              \
     FUNCTION(restart) FUNCTION(step) FUNCTION(ask) FUNCTION(view) FUNCTION(read_ledger)
 #define MEMBER(name) __typeof__(&standin_##name) name;
-#define CALLED(member, exported, parameters) mbr_cuda_result(*member) parameters;
 static struct {
     STANDIN(MEMBER)
 } standin;
-static struct {
-    MBR_CUDA_FUNCTIONS(CALLED)
-} driver;
 
-static mbr_cuda_context context; /* of the streams */
-static mbr_cuda_stream streams[STREAM_COUNT];
+static mbr_gpu_stream streams[STREAM_COUNT];
 
 /* ---- Calls of the driver ----------------------------------------------------------------------
  */
 
-static const struct {
-    const char *name;
-    int kind;
-    bool has_after;
-} calls[] = {
-#define CALL(kind, name, has_after) {name, kind, has_after},
-    FAULT_CUDA_CALLS(CALL)};
-
-#define CALL_COUNT (sizeof calls / sizeof *calls)
-
 /* The stand-in names a function by the same string each time. */
-static size_t call_of(const char *function)
+static const struct fault_call *call_of(const char *function)
 {
-    static const char *seen[CALL_COUNT];
-    for (size_t i = 0; i < CALL_COUNT; i++)
+    static const char *seen[FAULT_KIND_COUNT];
+    size_t count = fault_driver.call_count;
+    for (size_t i = 0; i < count; i++)
         if (seen[i] == function)
-            return i;
-    for (size_t i = 0; i < CALL_COUNT; i++) {
-        if (strcmp(calls[i].name, function) != 0)
+            return &fault_driver.calls[i];
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(fault_driver.calls[i].name, function) != 0)
             continue;
         seen[i] = function;
-        return i;
+        return &fault_driver.calls[i];
     }
-    fprintf(
-        stderr, "%s is a call of the driver that is not swept: tests/faults/fault.h\n", function);
+    fprintf(stderr, "%s is a call that is not swept: its driver.h does not list it\n", function);
     abort();
 }
 
-static int code_of(int kind)
+static bool is_among(const char *member, const char *const *members, size_t count)
 {
-    bool takes_memory = kind == FAULT_CUDA_HANDLE_CREATE || kind == FAULT_CUDA_ADDRESS_RESERVE ||
-        kind == FAULT_CUDA_DEVICE_ALLOCATE;
-    return takes_memory ? MBR_CUDA_OUT_OF_MEMORY : MBR_CUDA_UNKNOWN;
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(members[i], member) == 0)
+            return true;
+    return false;
 }
+#define IS_AMONG(member, members) is_among(member, members, sizeof members / sizeof *members)
+
+/* Without an effect: their failure after it is no other one. */
+static const char *const looks[] = {"error_name", "error_string", "init", "driver_version",
+    "runtime_version", "device_count", "device_get", "device_attribute", "device_name",
+    "device_uuid", "device_pci", "device_total", "context_current", "context_device", "get_device",
+    "memory_info", "granularity", "get_access", "address_range", "stream_capturing",
+    "stream_synchronize", "event_query"};
+static const char *const takes_memory[] = {"handle_create", "address_reserve", "device_allocate"};
 
 static bool is_of_test; /* the call under way is the test's own */
 
@@ -77,9 +70,10 @@ static enum standin_verdict judge(const char *function, int *code)
 {
     if (is_of_test)
         return STANDIN_GOES_ON;
-    size_t call = call_of(function);
-    enum fault_verdict verdict = hooks->meet(calls[call].kind, calls[call].has_after);
-    *code = code_of(calls[call].kind);
+    const struct fault_call *call = call_of(function);
+    enum fault_verdict verdict = hooks->meet(call->kind, !IS_AMONG(call->member, looks));
+    if (verdict != FAULT_NONE)
+        *code = IS_AMONG(call->member, takes_memory) ? MBR_GPU_OUT_OF_MEMORY : MBR_GPU_UNKNOWN;
     return verdict == FAULT_NONE ? STANDIN_GOES_ON
         : verdict == FAULT_AFTER ? STANDIN_FAILS_AFTER
                                  : STANDIN_FAILS_BEFORE;
@@ -88,7 +82,7 @@ static enum standin_verdict judge(const char *function, int *code)
 /* ---- The driver, by the test ------------------------------------------------------------------
  */
 
-static void *find(void *library, const char *name)
+void *fault_driver_find(void *library, const char *name)
 {
     void *found = dlsym(library, name);
     if (found == NULL) {
@@ -97,12 +91,6 @@ static void *find(void *library, const char *name)
     }
     return found;
 }
-
-#define NEED(call_)                                                                                \
-    do {                                                                                           \
-        if ((call_) != MBR_CUDA_SUCCESS)                                                           \
-            abort();                                                                               \
-    } while (0)
 
 static void restart(void)
 {
@@ -115,25 +103,23 @@ static void restart(void)
     options.addresses = STANDIN_RISING; /* what is in doubt is given to nobody else */
     standin.restart(&options);
     is_of_test = true;
-    NEED(driver.init(0));
+    fault_driver.begin();
     is_of_test = false;
-    context = NULL;
     memset(streams, 0, sizeof streams);
 }
 
 static void find_standin(void)
 {
-    void *library = dlopen(MBR_CUDA_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    void *library = dlopen(fault_driver.library, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL) {
         fprintf(stderr, "%s\n", dlerror());
         abort();
     }
-#define FIND(name) *(void **)&standin.name = find(library, "standin_" #name);
+#define FIND(name) *(void **)&standin.name = fault_driver_find(library, "standin_" #name);
     STANDIN(FIND)
-#define FIND_CALL(member, exported, parameters) *(void **)&driver.member = find(library, #exported);
-    MBR_CUDA_FUNCTIONS(FIND_CALL)
+    fault_driver.find(library);
     const struct mbr_gpu_driver *asked; /* which the plugin does once a process */
-    if (mbr_gpu_driver_get(&FAULT_BACKEND, &asked, NULL) != MBR_OK)
+    if (mbr_gpu_driver_get(fault_driver.backend, &asked, NULL) != MBR_OK)
         abort();
     restart();
 }
@@ -141,16 +127,10 @@ static void find_standin(void)
 static mbr_native stream(uint64_t number)
 {
     is_of_test = true;
-    if (context == NULL)
-        NEED(driver.primary_retain(&context, 0));
-    if (streams[number] == NULL) {
-        mbr_cuda_context popped;
-        NEED(driver.context_push(context));
-        NEED(driver.stream_create(&streams[number], MBR_CUDA_STREAM_NON_BLOCKING));
-        NEED(driver.context_pop(&popped));
-    }
+    if (streams[number] == NULL)
+        streams[number] = fault_driver.stream_create();
     is_of_test = false;
-    return (mbr_native){FAULT_BACKEND.stream_kind, 0, (uintptr_t)streams[number]};
+    return (mbr_native){fault_driver.backend->stream_kind, 0, (uintptr_t)streams[number]};
 }
 
 static void run(void)
@@ -194,7 +174,7 @@ static mbr_status mechanisms(mbr_instance *none, const mbr_mechanisms_request *r
     mbr_mechanism_description *outcome, mbr_error *error)
 {
     (void)none;
-    return mbr_gpu_mechanisms(&FAULT_BACKEND, request, outcome, error);
+    return mbr_gpu_mechanisms(fault_driver.backend, request, outcome, error);
 }
 
 /* The opening is below. */
@@ -209,9 +189,10 @@ static mbr_status open_device(
     const mbr_open_request *request, mbr_open_outcome *outcome, void **own, mbr_error *error)
 {
     mbr_open_request passed = *request;
-    passed.option_count = 0;
+    passed.options = fault_driver.options;
+    passed.option_count = fault_driver.option_count;
     *own = NULL;
-    return mbr_gpu_open(&FAULT_BACKEND, hooks->heap, &passed, outcome, error);
+    return mbr_gpu_open(fault_driver.backend, hooks->heap, &passed, outcome, error);
 }
 
 static void purge(void *own)
@@ -231,8 +212,8 @@ static void start(const struct fault_hooks *given)
 
 const struct fault_below fault_below = {
     .tier = MBR_TIER_DEVICE,
-    .first_kind = FAULT_CUDA_ERROR_NAME,
-    .last_kind = FAULT_CUDA_EVENT_DESTROY,
+    .first_kind = FAULT_FIRST_KIND,
+    .last_kind = FAULT_LAST_KIND,
     .plugin = &plugin,
     .allocator = &mbr_gpu_allocator,
     .virtual_ = &mbr_gpu_virtual,

@@ -27,7 +27,7 @@ static bool is_in_doubt(void)
         const struct fault_plan *plan = fault_plan_met(i);
         if (plan == NULL)
             continue;
-        if (plan->kind == FAULT_CUDA_STREAM_DESTROY ||
+        if (fault_ends_stream(plan->kind) ||
             (plan->after && plan->kind == FAULT_SLOT(mbr_transfer_vtable, stream_destroy)))
             return true;
     }
@@ -320,7 +320,7 @@ const struct scenario ep_scenarios[] = {
     {.name = "ep_many_releases", .run = many_releases},
     {.name = "ep_many_releases_nothing_kept", .run = many_releases, .setup = {.keep_bytes = 1}},
     {.name = "ep_retire", .run = retire},
-    {.name = "ep_lose", .run = lose},
+    {.name = "ep_lose", .run = lose, .setup = {.outlives = true}},
     {.name = "ep_lose_with_memory", .run = lose, .setup = {.dies = true}},
     {.name = "ep_lose_plain", .run = lose_plain, .setup = {.is_plain = true, .dies = true}},
     {.name = "ep_reaper", .run = reaper, .setup = {.threads = true}},

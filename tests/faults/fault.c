@@ -93,11 +93,11 @@ bool fault_has_after(int kind, uint64_t ordinal)
 #define SLOT_NAME(table, slot, request, outcome, minor, serial)                                    \
     [FAULT_SLOT(table, slot)] = #table "." #slot,
 #define CALL_NAME(kind, name) [kind] = name,
-#define DRIVER_NAME(kind, name, has_after) [kind] = name,
+#define DRIVER_NAME(member, name, parameters) [FAULT_DRIVER(name)] = #name,
 
 static const char *const names[FAULT_KIND_COUNT] = {
-    FAULT_ALL_SLOTS(SLOT_NAME) FAULT_HOST_PLUGIN_CALLS(CALL_NAME) FAULT_CUDA_CALLS(DRIVER_NAME)
-        FAULT_HOST_CALLS(CALL_NAME)};
+    FAULT_ALL_SLOTS(SLOT_NAME) FAULT_HOST_PLUGIN_CALLS(CALL_NAME) MBR_CUDA_FUNCTIONS(DRIVER_NAME)
+        FAULT_HIP_FUNCTIONS(DRIVER_NAME) FAULT_HOST_CALLS(CALL_NAME)};
 
 /* mbr_virtual_vtable.map is virtual.map. */
 static void shorten(char name[64], const char *whole)

@@ -10,6 +10,8 @@
 
 #include "abi/base/seam.h"
 #include "abi/derive/slots.h"
+#include "plugins/cuda/driver.h"
+#include "plugins/hip/driver.h"
 
 #include <stdbool.h>
 
@@ -31,54 +33,12 @@ extern "C" {
     X(FAULT_OS_FILE_SIZE_LIMIT, "os.file_size_limit")                                              \
     X(FAULT_OS_MEMORY, "os.memory")                                                                \
     X(FAULT_OS_INSPECT, "os.inspect")
-/* X(kind, name, whether a failure after the effect is another one) for each function of the CUDA
- * driver that its plugin calls. */
-#define FAULT_CUDA_CALLS(X)                                                                        \
-    X(FAULT_CUDA_ERROR_NAME, "cuGetErrorName", false)                                              \
-    X(FAULT_CUDA_ERROR_STRING, "cuGetErrorString", false)                                          \
-    X(FAULT_CUDA_INIT, "cuInit", false)                                                            \
-    X(FAULT_CUDA_DRIVER_VERSION, "cuDriverGetVersion", false)                                      \
-    X(FAULT_CUDA_DEVICE_COUNT, "cuDeviceGetCount", false)                                          \
-    X(FAULT_CUDA_DEVICE_GET, "cuDeviceGet", false)                                                 \
-    X(FAULT_CUDA_DEVICE_ATTRIBUTE, "cuDeviceGetAttribute", false)                                  \
-    X(FAULT_CUDA_DEVICE_NAME, "cuDeviceGetName", false)                                            \
-    X(FAULT_CUDA_DEVICE_UUID, "cuDeviceGetUuid_v2", false)                                         \
-    X(FAULT_CUDA_DEVICE_PCI, "cuDeviceGetPCIBusId", false)                                         \
-    X(FAULT_CUDA_DEVICE_TOTAL, "cuDeviceTotalMem_v2", false)                                       \
-    X(FAULT_CUDA_PRIMARY_RETAIN, "cuDevicePrimaryCtxRetain", true)                                 \
-    X(FAULT_CUDA_PRIMARY_RELEASE, "cuDevicePrimaryCtxRelease_v2", true)                            \
-    X(FAULT_CUDA_CONTEXT_CURRENT, "cuCtxGetCurrent", false)                                        \
-    X(FAULT_CUDA_CONTEXT_PUSH, "cuCtxPushCurrent_v2", true)                                        \
-    X(FAULT_CUDA_CONTEXT_POP, "cuCtxPopCurrent_v2", true)                                          \
-    X(FAULT_CUDA_CONTEXT_DEVICE, "cuCtxGetDevice", false)                                          \
-    X(FAULT_CUDA_MEMORY_INFO, "cuMemGetInfo_v2", false)                                            \
-    X(FAULT_CUDA_GRANULARITY, "cuMemGetAllocationGranularity", false)                              \
-    X(FAULT_CUDA_ADDRESS_RESERVE, "cuMemAddressReserve", true)                                     \
-    X(FAULT_CUDA_ADDRESS_FREE, "cuMemAddressFree", true)                                           \
-    X(FAULT_CUDA_HANDLE_CREATE, "cuMemCreate", true)                                               \
-    X(FAULT_CUDA_HANDLE_RELEASE, "cuMemRelease", true)                                             \
-    X(FAULT_CUDA_MAP, "cuMemMap", true)                                                            \
-    X(FAULT_CUDA_UNMAP, "cuMemUnmap", true)                                                        \
-    X(FAULT_CUDA_SET_ACCESS, "cuMemSetAccess", true)                                               \
-    X(FAULT_CUDA_GET_ACCESS, "cuMemGetAccess", false)                                              \
-    X(FAULT_CUDA_DEVICE_ALLOCATE, "cuMemAlloc_v2", true)                                           \
-    X(FAULT_CUDA_MANAGED_ALLOCATE, "cuMemAllocManaged", true)                                      \
-    X(FAULT_CUDA_ADDRESS_RANGE, "cuMemGetAddressRange_v2", false)                                  \
-    X(FAULT_CUDA_DEVICE_FREE, "cuMemFree_v2", true)                                                \
-    X(FAULT_CUDA_HOST_ALLOCATE, "cuMemHostAlloc", true)                                            \
-    X(FAULT_CUDA_HOST_FREE, "cuMemFreeHost", true)                                                 \
-    X(FAULT_CUDA_COPY_ASYNC, "cuMemcpyAsync", true)                                                \
-    X(FAULT_CUDA_FILL_ASYNC, "cuMemsetD8Async", true)                                              \
-    X(FAULT_CUDA_STREAM_CREATE, "cuStreamCreate", true)                                            \
-    X(FAULT_CUDA_STREAM_DESTROY, "cuStreamDestroy_v2", true)                                       \
-    X(FAULT_CUDA_STREAM_WAIT, "cuStreamWaitEvent", true)                                           \
-    X(FAULT_CUDA_STREAM_CAPTURING, "cuStreamIsCapturing", false)                                   \
-    X(FAULT_CUDA_EXCHANGE_CAPTURE_MODE, "cuThreadExchangeStreamCaptureMode", true)                 \
-    X(FAULT_CUDA_EVENT_CREATE, "cuEventCreate", true)                                              \
-    X(FAULT_CUDA_EVENT_RECORD, "cuEventRecord", true)                                              \
-    X(FAULT_CUDA_EVENT_QUERY, "cuEventQuery", false)                                               \
-    X(FAULT_CUDA_EVENT_SYNCHRONIZE, "cuEventSynchronize", true)                                    \
-    X(FAULT_CUDA_EVENT_DESTROY, "cuEventDestroy_v2", true)
+/* FUNCTION(member, name, parameters) for each function of HIP's runtime that its plugin calls;
+ * texts of results cannot fail. CUDA's list is MBR_CUDA_FUNCTIONS. */
+#define FAULT_HIP_FUNCTIONS(FUNCTION)                                                              \
+    MBR_HIP_PLAIN_FUNCTIONS(FUNCTION)                                                              \
+    MBR_HIP_VIRTUAL_FUNCTIONS(FUNCTION)                                                            \
+    MBR_HIP_OWN_FUNCTIONS(FUNCTION)
 #define FAULT_HOST_CALLS(X)                                                                        \
     X(FAULT_PLUGIN_HEAP, "plugin_heap")                                                            \
     X(FAULT_HEAP, "heap")                                                                          \
@@ -110,12 +70,18 @@ extern "C" {
 #define FAULT_SLOT(table, slot) FAULT_##table##_##slot
 #define FAULT_SLOT_KIND_(table, slot, request, outcome, minor, serial) FAULT_SLOT(table, slot),
 #define FAULT_CALL_KIND_(kind, name) kind,
-#define FAULT_DRIVER_KIND_(kind, name, has_after) kind,
+#define FAULT_DRIVER(name) FAULT_##name /* a driver's function */
+#define FAULT_DRIVER_KIND_(member, name, parameters) FAULT_DRIVER(name),
 enum fault_kind {
     FAULT_ALL_SLOTS(FAULT_SLOT_KIND_) FAULT_SLOT_COUNT,
     FAULT_BEFORE_CALLS_ = FAULT_SLOT_COUNT - 1,
-    FAULT_HOST_PLUGIN_CALLS(FAULT_CALL_KIND_) FAULT_CUDA_CALLS(FAULT_DRIVER_KIND_)
-        FAULT_HOST_CALLS(FAULT_CALL_KIND_) FAULT_KIND_COUNT
+    FAULT_HOST_PLUGIN_CALLS(FAULT_CALL_KIND_) FAULT_CUDA_FIRST,
+    FAULT_BEFORE_CUDA_ = FAULT_CUDA_FIRST - 1,
+    MBR_CUDA_FUNCTIONS(FAULT_DRIVER_KIND_) FAULT_HIP_FIRST,
+    FAULT_CUDA_LAST = FAULT_HIP_FIRST - 1,
+    FAULT_HIP_FUNCTIONS(FAULT_DRIVER_KIND_) FAULT_DRIVERS_END_,
+    FAULT_HIP_LAST = FAULT_DRIVERS_END_ - 1,
+    FAULT_HOST_CALLS(FAULT_CALL_KIND_) FAULT_KIND_COUNT
 };
 
 enum fault_verdict {
@@ -148,6 +114,12 @@ const struct fault_plan *fault_plan_met(uint32_t index); /* NULL: not met */
 uint64_t fault_call_count(int kind);                     /* of this run */
 /* Whether a failure after its effect is told apart; of calls of this run. */
 bool fault_has_after(int kind, uint64_t ordinal);
+
+/* The end of a stream by its driver: nothing tells afterwards whether it is gone. */
+static inline bool fault_ends_stream(int kind)
+{
+    return kind == FAULT_DRIVER(cuStreamDestroy_v2) || kind == FAULT_DRIVER(hipStreamDestroy);
+}
 
 /* "virtual.map", "os.mmap"; -1: no kind has the name. */
 const char *fault_kind_name(int kind);

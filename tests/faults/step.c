@@ -94,15 +94,13 @@ static bool leaves_residue(const struct fault_plan *plan)
     case FAULT_SLOT(mbr_plugin_vtable, close):
     case FAULT_SLOT(mbr_plugin_vtable, quiesce):
         return plan->after || is_pair;
-    case FAULT_CUDA_STREAM_DESTROY: /* nothing tells whether it is gone */
-        return true;
     case FAULT_SLOT(mbr_transfer_vtable, stream_destroy):
     case FAULT_SLOT(mbr_plugin_vtable, report): /* it cannot be seen to be empty */
         return is_pair;
     case FAULT_OS_MUNMAP: /* of the plugin's own close */
         return is_pair;
     default:
-        return false;
+        return fault_ends_stream(plan->kind);
     }
 }
 

@@ -107,7 +107,7 @@ static bool leaves_lines_or_streams(void)
         const struct fault_plan *plan = fault_plan_met(i);
         if (plan == NULL)
             continue;
-        if (plan->kind == FAULT_CUDA_STREAM_DESTROY ||
+        if (fault_ends_stream(plan->kind) ||
             plan->kind == FAULT_SLOT(mbr_transfer_vtable, stream_destroy) ||
             (plan->kind >= FAULT_SLOT(mbr_order_vtable, line_open) &&
                 plan->kind <= FAULT_SLOT(mbr_order_vtable, line_close)))
@@ -135,6 +135,21 @@ static void close_all(struct world *world)
     world->is_kept = had_residue;
 }
 
+/* Of what HIP's plugin undoes within a slot, or has probed at its opening, no object is left that
+ * could be withheld, and nobody may try once more: see destroy and unreserve in gpu_virtual.c. What
+ * a stream that never ends may touch, the probe keeps. */
+static bool leaves_what_nobody_names(void)
+{
+    const struct fault_plan *plan = fault_plan_met(0);
+    if (plan == NULL || plan->after)
+        return false;
+    return plan->kind == FAULT_DRIVER(hipMemRelease) ||
+        plan->kind == FAULT_DRIVER(hipMemAddressFree) ||
+        (plan->for_good &&
+            (plan->kind == FAULT_DRIVER(hipMemUnmap) ||
+                plan->kind == FAULT_DRIVER(hipStreamSynchronize)));
+}
+
 static void expect_clean(struct world *world)
 {
     if (world->is_kept) /* a ledger is left by nobody while its authority is kept */
@@ -150,7 +165,7 @@ static void expect_clean(struct world *world)
     CHECK(world, fault_plugin_heap_count() == 0);
     CHECK(world, fault_hooks.mapped_bytes + fault_hooks.owned_bytes == 0);
     bool was_undone = fault_plan_met(1) == NULL; /* a second failure may leave addresses */
-    CHECK(world, fault_hooks.left() == 0 || !was_undone);
+    CHECK(world, fault_hooks.left() == 0 || !was_undone || leaves_what_nobody_names());
 }
 
 void world_end(struct world *world)

@@ -25,6 +25,7 @@ struct setup {
     bool is_plain;        /* a mechanism without virtual memory */
     bool is_of_host;      /* of memory that the processor reaches: not for a device's */
     bool dies;            /* a lost device takes its memory along */
+    bool outlives;        /* memory is given back after a loss, which HIP never promises */
     bool threads;         /* a reaper of the EP's own */
     bool is_measured;     /* the authority's limit is bounded by free bytes */
     bool populates;       /* what is owned is taken at once */
