@@ -122,6 +122,7 @@ void mbr_registry_release(mbr_registry *registry, mbr_registry_entry *entry)
     if (entry == NULL)
         return;
     mbr_lock_take(&registry->lock);
+    MBR_CHECK(entry->user_count != 0); /* one too many: it would never be given up */
     registry->used_count -= --entry->user_count == 0;
     if (entry->user_count == 0 && entry->named_count == 0)
         take_out_locked(registry, entry, &gone);

@@ -292,6 +292,22 @@ static mbr_status grow(mbr_sleeper *sleeper, const mbr_tag *tag, const mbr_wake_
     return status;
 }
 
+/* What a level 2 that was refused in part has left committed goes first: else its old bytes would
+ * come back as if they were new. */
+static mbr_status give_back_rest(mbr_sleeper *sleeper, const mbr_tag *tag, mbr_error *error)
+{
+    mbr_status status;
+    mbr_sleep_result left = {MBR_SIZED(mbr_sleep_result)};
+    give_back(sleeper, tag, &status, error);
+    measure(sleeper, tag, &left);
+    if (status != MBR_OK || left.residual_bytes == 0)
+        return status;
+    return mbr_fail(error, MBR_BUSY,
+        "%llu bytes of the tag are still committed, with contents that were given up; sleep again "
+        "first",
+        (unsigned long long)left.residual_bytes);
+}
+
 /* All is there: what was asleep is the client's again. */
 static void open_eyes(mbr_sleeper *sleeper, mbr_tag *tag)
 {
@@ -304,6 +320,8 @@ static mbr_status wake(mbr_sleeper *sleeper, mbr_tag *tag, const mbr_wake_reques
     mbr_wake_result *result, mbr_error *error)
 {
     mbr_status ignored, status = mbr_chunks_await_late(sleeper, tag, request->deadline_ns, error);
+    if (status == MBR_OK && !tag->keeps)
+        status = give_back_rest(sleeper, tag, error);
     if (status == MBR_OK)
         status = grow(sleeper, tag, request, result, error);
     if (status != MBR_OK)

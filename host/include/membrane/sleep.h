@@ -97,7 +97,8 @@ typedef struct mbr_sleep_result {
  *
  * Errors, and then the tag is as it was: MBR_UNKNOWN_OBJECT (no such tag), MBR_INVALID_ARGUMENT
  * (level 1 of one that sleeps without contents), MBR_BUSY (see above), MBR_OVER_BUDGET or the
- * arena's MBR_OUT_OF_… (no room for the contents), MBR_TIMED_OUT (at the deadline; copies may still
+ * arena's MBR_OUT_OF_… (no room for the contents; chunks that were made for it stay, free, up to
+ * keep_bytes), MBR_TIMED_OUT (at the deadline; copies may still
  * run: the stream stays attached until a later call on the tag, or the sleeper's end, did not time
  * out), those of a copy, MBR_UNSUPPORTED (level 1 without an arena). MBR_RESIDUAL: it sleeps,
  * contents kept as the level says, but not all could be given back. */
@@ -122,15 +123,18 @@ typedef struct mbr_wake_result {
     uint64_t copied_bytes; /* after level 1; done when the call returns */
 } mbr_wake_result;
 
-/* One transaction over all ranges of the tag. Errors, and then it still sleeps, its contents kept:
- * those of mbr_range_grow, of a copy, MBR_TIMED_OUT (as of sleep), MBR_DEVICE_LOST,
- * MBR_UNKNOWN_OBJECT (no such tag, or it is awake). */
+/* One transaction over all ranges of the tag. After level 2 what a sleep left committed
+ * (MBR_RESIDUAL) is given back first. Errors, and then it still sleeps, its contents kept: those of
+ * mbr_range_grow, of a decommit, of a copy, MBR_BUSY (residual bytes that are still refused),
+ * MBR_TIMED_OUT (as of sleep), MBR_DEVICE_LOST, MBR_UNKNOWN_OBJECT (no such tag, or it is awake).
+ */
 MBR_API mbr_status mbr_sleeper_wake(mbr_sleeper *sleeper, const mbr_wake_request *request,
     mbr_wake_result *result, mbr_error *error);
 
-/* Gives up the contents of a sleeping tag, whose ranges are awake then with nothing committed: they
- * may be grown or released. The way out after a loss of the device. Errors: MBR_UNKNOWN_OBJECT (no
- * such tag, or it is awake), MBR_TIMED_OUT (copies of a call that timed out still run). */
+/* Gives up the contents of a sleeping tag, whose ranges are awake then with nothing committed but
+ * what a sleep left (MBR_RESIDUAL): they may be grown or released. The way out after a loss of the
+ * device. Errors: MBR_UNKNOWN_OBJECT (no such tag, or it is awake), MBR_TIMED_OUT (copies of a call
+ * that timed out still run). */
 MBR_API mbr_status mbr_sleeper_drop(
     mbr_sleeper *sleeper, uint64_t tag, uint64_t deadline_ns, mbr_error *error);
 

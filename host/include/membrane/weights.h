@@ -65,7 +65,8 @@ typedef struct mbr_weights_request {
     const mbr_weight *items;
     mbr_binding_handle binding;
     mbr_holder_handle holder; /* pays; role weights */
-    uint64_t budget_bytes;    /* of all items on the device at once; at least the largest's */
+    uint64_t budget_bytes;    /* of all items on the device at once, in their own bytes: the holder
+                               * is charged whole granules; at least the largest's */
     uint64_t passing_bytes;   /* of the budget: for items in passing; 0: the largest item's where
                                * not all fit; MBR_WEIGHTS_NO_PASSING: none */
     const mbr_weights_policy *policy; /* copied; NULL: stable */

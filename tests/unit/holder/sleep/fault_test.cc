@@ -144,6 +144,35 @@ TEST(SleepFault, Slots_FailAtEachCallOfEachStep_NothingIsLostAndThenItWorks)
         EXPECT_LT(0u, met[slot]) << slot;
 }
 
+TEST(SleepFault, LevelTwoThatLeftAPieceCommitted_WakesToZeroAllTheSame)
+{
+    uint64_t residual = 0;
+    bool more = true;
+    for (uint64_t nth = 1; more && !::testing::Test::HasFailure(); nth++) {
+        FailingHeap heap;
+        mbr_manager_seams seams = {&heap.heap, nullptr, nullptr, nullptr, nullptr};
+        SleepWorld world(8 * kMiB, 64 * kMiB, &seams);
+        auto a = world.make(1, 128 * 1024, 1), b = world.make(1, 128 * 1024, 2);
+        heap.fail_at = heap.calls + nth;
+        mbr_status status = world.sleep(1, MBR_SLEEP_DROP);
+        more = heap.calls >= std::exchange(heap.fail_at, 0);
+        if (status == MBR_RESIDUAL) {
+            residual++;
+            EXPECT_EQ(128 * 1024u, world.slept.residual_bytes);
+        } else if (status != MBR_OK) {
+            status = world.sleep(1, MBR_SLEEP_DROP);
+        }
+        ASSERT_EQ(MBR_OK, world.wake(1, MBR_WAKE_ZEROED)) << world.error.text;
+        EXPECT_EQ(MBR_CONTENT_ZERO, world.woken.content);
+        ASSERT_EQ(MBR_OK, mbr_ep_synchronize(world.manager, world.stream, kNever, &world.error));
+        for (const auto &range : {a, b}) {
+            EXPECT_EQ(std::vector<uint8_t>(128 * 1024), world.get(range.address, 128 * 1024));
+            world.end(range.range);
+        }
+    }
+    EXPECT_LT(0u, residual);
+}
+
 TEST(SleepFault, UnmapRefused_SaysWhatStaysChargedAndSleepingAgainTriesOnceMore)
 {
     Faulty faulty;
