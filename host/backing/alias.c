@@ -102,16 +102,12 @@ static mbr_slot *find_of_locked(mbr_backing *backing, const mbr_extent *extent)
     }
 }
 
-/* Where nothing may be unmapped now they stay until a capture has ended, and are cache. */
+/* What stays, as where nothing may be unmapped now, is an orphan soon: mbr_alias_catch_up. */
 void mbr_alias_give_up_of(mbr_backing *backing, const mbr_extent *extent)
 {
     int editor;
-    if (!mbr_port_try_enter_gate(backing->port)) {
-        mbr_lock_take(&backing->lock);
-        backing->has_orphans = true;
-        mbr_lock_drop(&backing->lock);
+    if (!mbr_port_try_enter_gate(backing->port))
         return;
-    }
     mbr_lock_take(&backing->lock);
     mbr_slot *slot;
     while (mbr_backing_device_locked(backing) != MBR_DEVICE_IS_LOST &&
@@ -141,13 +137,17 @@ bool mbr_alias_give_up_one(mbr_backing *backing, bool orphan)
 {
     int editor;
     uint64_t index = 0;
+    bool skipped = false; /* one that somebody edits: it is looked at again */
     mbr_lock_take(&backing->lock);
     mbr_range *range = backing->aliased;
-    while (range != NULL && (range->editor != NULL || !find_in(range, orphan, &index)))
+    while (range != NULL && (range->editor != NULL || !find_in(range, orphan, &index))) {
+        skipped |= range->editor != NULL;
         range = range->alias_next;
+    }
     if (range != NULL)
         mbr_range_begin_edit(range, &editor);
-    backing->has_orphans = orphan ? range != NULL : backing->has_orphans;
+    if (orphan)
+        backing->has_orphans = range != NULL || skipped;
     mbr_lock_drop(&backing->lock);
     if (range == NULL)
         return false;

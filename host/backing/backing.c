@@ -133,6 +133,7 @@ static mbr_range *first_whole_locked(const mbr_backing *backing)
 
 bool mbr_backing_discard_cached(mbr_backing *backing)
 {
+    int editor;
     bool discarded = false;
     mbr_range *range;
     if (!mbr_port_try_enter_gate(backing->port))
@@ -145,6 +146,7 @@ bool mbr_backing_discard_cached(mbr_backing *backing)
             continue;
         }
         mbr_range_uncache(range);
+        mbr_range_begin_edit(range, &editor);
         mbr_lock_drop(&backing->lock);
         mbr_range_discard(range);
         discarded = true;

@@ -174,6 +174,7 @@ static uint64_t trim(mbr_backing *backing, uint64_t keep_bytes, mbr_evicted whic
 uint64_t mbr_backing_trim(mbr_backing *backing, uint64_t keep_bytes)
 {
     uint64_t released = mbr_backing_retry_quarantined(backing);
+    mbr_alias_catch_up(backing);
     if (keep_bytes == 0)
         released += evict(backing, UINT64_MAX, NULL, MBR_EVICT_ALL);
     return released + trim(backing, keep_bytes, MBR_EVICT_ALL);

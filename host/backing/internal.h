@@ -207,7 +207,7 @@ struct mbr_backing {
     mbr_range *retained;
     mbr_range *aliased; /* with parked aliases; parked longest first */
     uint64_t parked_alias_count;
-    bool has_orphans; /* some of them may be of prefixes that ended during a capture */
+    bool has_orphans; /* some of them may be of prefixes that have ended */
     mbr_range *ahead; /* with something ahead, of whatever list; what stands longest first */
     mbr_range *buckets[MBR_RANGE_BUCKET_COUNT];
     mbr_pool_class pool[MBR_POOL_CLASS_LIMIT_COUNT];
@@ -301,8 +301,9 @@ void mbr_range_cache(mbr_range *range);   /* into the cache's lists */
 void mbr_range_uncache(mbr_range *range); /* out of them */
 /* Without the lock; holds no extent. Gives the addresses back and makes the record spare. */
 void mbr_range_dissolve(mbr_range *range);
-/* The same of a range in no list that may have parked extents: they are recycled first. One with an
- * extent that cannot be unmapped is retained. */
+/* The same of a range in no list, by its editor, inside the gate: what is parked in it is recycled
+ * first, under the mark, since parked aliases are found by their extents, too. One with an extent
+ * that cannot be unmapped is retained. */
 void mbr_range_discard(mbr_range *range);
 /* The record of a range without addresses waits for its next life: records are never freed before
  * the backing, so that a late caller finds an ended range and not freed memory. */
@@ -330,7 +331,7 @@ void mbr_alias_strip(mbr_range *range, uint64_t first, uint64_t end);
  * prefix keeps any more, where `orphan` says so. False: there is none. */
 void mbr_alias_give_up_of(mbr_backing *backing, const mbr_extent *extent);
 bool mbr_alias_give_up_one(mbr_backing *backing, bool orphan);
-/* A capture has ended: those of prefixes that ended meanwhile go. */
+/* Those that no prefix keeps any more go, but for those in ranges that somebody edits. */
 void mbr_alias_catch_up(mbr_backing *backing);
 
 /* ---- ahead.c: under the lock, but for the last two ----------------------------------------------

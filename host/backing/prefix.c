@@ -365,23 +365,44 @@ static bool is_parked_there(const mbr_attach *attach, const mbr_keep *keep)
     return slot->state == MBR_SLOT_PARKED_ALIAS && slot->extent == keep->extent;
 }
 
-static mbr_status attach_one(const mbr_attach *attach, const mbr_keep *keep, uint64_t *residual)
+static bool is_in_the_way(const mbr_attach *attach, const mbr_keep *keep)
 {
-    mbr_range *target = attach->targets[keep->piece];
-    uint64_t index = target_slot(attach, keep);
-    mbr_slot_state state = target->slots[index].state;
-    if (is_parked_there(attach, keep))
-        return MBR_OK; /* adopted when all the others are there */
-    bool parked = state == MBR_SLOT_PARKED || state == MBR_SLOT_PARKED_ALIAS;
-    if (parked && mbr_port_is_gated(attach->prefix->backing->port))
+    const mbr_slot *slot = &attach->targets[keep->piece]->slots[target_slot(attach, keep)];
+    return takes(attach, keep) && slot->state != MBR_SLOT_EMPTY && !is_parked_there(attach, keep);
+}
+
+/* Before anything is mapped, and inside the gate: what is parked may be an alias of another prefix,
+ * which a capture that begins now must not strand. */
+static mbr_status clear_places(const mbr_attach *attach)
+{
+    const mbr_prefix *prefix = attach->prefix;
+    const mbr_keep *keep = prefix->keeps, *end = keep + prefix->keep_count;
+    while (keep < end && !is_in_the_way(attach, keep))
+        keep++;
+    if (keep == end)
+        return MBR_OK;
+    if (!mbr_port_try_enter_gate(prefix->backing->port))
         return mbr_fail(attach->error, MBR_BUSY,
             "something is parked at offset %llu, and nothing is unmapped while a graph is being "
             "captured; reserve the target with MBR_RANGE_UNPARKED",
             (unsigned long long)keep->offset_bytes);
-    if (parked && !mbr_range_unmap_slot(target, index))
-        return mbr_fail(attach->error, MBR_BUSY,
-            "what was parked at offset %llu cannot be unmapped; use another range",
-            (unsigned long long)keep->offset_bytes);
+    bool clear = true;
+    for (; keep < end && clear; keep++)
+        clear = !is_in_the_way(attach, keep) ||
+            mbr_range_unmap_slot(attach->targets[keep->piece], target_slot(attach, keep));
+    mbr_port_leave_gate(prefix->backing->port);
+    if (clear)
+        return MBR_OK;
+    return mbr_fail(attach->error, MBR_BUSY,
+        "what was parked at offset %llu cannot be unmapped; use another range",
+        (unsigned long long)keep[-1].offset_bytes);
+}
+
+static mbr_status attach_one(const mbr_attach *attach, const mbr_keep *keep, uint64_t *residual)
+{
+    mbr_range *target = attach->targets[keep->piece];
+    if (is_parked_there(attach, keep))
+        return MBR_OK; /* adopted when all the others are there */
     mbr_answer answer;
     mbr_status status = map_alias(attach, keep, &answer);
     if (status == MBR_OK || answer.mapped_bytes != 0)
@@ -445,6 +466,22 @@ static void publish_aliases(const mbr_attach *attach, mbr_prefix_attach_result *
     mbr_mapped_add(attach->holder, mapped);
 }
 
+static mbr_status map_aliases(const mbr_attach *attach, mbr_prefix_attach_result *result)
+{
+    const mbr_prefix *prefix = attach->prefix;
+    mbr_status status = MBR_OK;
+    uint32_t done = 0;
+    for (; done < prefix->keep_count && status == MBR_OK; done++) {
+        if (takes(attach, &prefix->keeps[done]))
+            status = attach_one(attach, &prefix->keeps[done], &result->residual_bytes);
+    }
+    if (status == MBR_OK)
+        publish_aliases(attach, result);
+    else
+        result->residual_bytes += undo_aliases(attach, done - 1);
+    return status;
+}
+
 mbr_status mbr_prefix_map_into(mbr_prefix *prefix, mbr_range *const *targets, uint32_t target_count,
     const uint64_t *limit_bytes, mbr_holder *holder, mbr_prefix_attach_result *result,
     mbr_error *error)
@@ -460,15 +497,9 @@ mbr_status mbr_prefix_map_into(mbr_prefix *prefix, mbr_range *const *targets, ui
         return status;
     for (uint32_t i = 0; i < target_count; i++)
         mbr_range_note_graphs(targets[i], 0);
-    uint32_t done = 0;
-    for (; done < prefix->keep_count && status == MBR_OK; done++) {
-        if (takes(&attach, &prefix->keeps[done]))
-            status = attach_one(&attach, &prefix->keeps[done], &result->residual_bytes);
-    }
+    status = clear_places(&attach);
     if (status == MBR_OK)
-        publish_aliases(&attach, result);
-    else
-        result->residual_bytes += undo_aliases(&attach, done - 1);
+        status = map_aliases(&attach, result);
     finish_attach(&attach);
     if (result->residual_bytes != 0)
         return mbr_fail(error, MBR_RESIDUAL,
@@ -508,6 +539,8 @@ void mbr_prefix_end(mbr_prefix *prefix)
         mbr_lock_take(&backing->lock);
         DL_DELETE(extent->keeps, &prefix->keeps[i]);
         bool used = mbr_extent_settle_users(backing, extent);
+        if (extent->keeps == NULL && extent->parked_alias_count != 0)
+            backing->has_orphans = true; /* parked meanwhile, or none could be unmapped */
         mbr_lock_drop(&backing->lock);
         if (!used)
             mbr_extent_recycle(backing, extent);
@@ -517,6 +550,7 @@ void mbr_prefix_end(mbr_prefix *prefix)
     backing->prefix_count--;
     mbr_lock_drop(&backing->lock);
     destroy_record(prefix);
+    mbr_alias_catch_up(backing);
     mbr_backing_keep_watermark(backing);
 }
 

@@ -198,7 +198,10 @@ static bool has_alias(const mbr_range *range, const mbr_alias_hint *hint)
 {
     if (range->parked_alias_count == 0)
         return false;
-    const mbr_slot *slot = &range->slots[mbr_extent_rule_count(&range->rule, hint->offset_bytes)];
+    uint64_t index = mbr_extent_rule_count(&range->rule, hint->offset_bytes);
+    if (index >= range->slot_count) /* the prefix was made under another rule */
+        return false;
+    const mbr_slot *slot = &range->slots[index];
     return slot->state == MBR_SLOT_PARKED_ALIAS && slot->extent->id == hint->extent_id;
 }
 
@@ -295,18 +298,21 @@ static mbr_range *make_record(mbr_backing *backing, uint64_t slot_count)
     mbr_slot *slots = mbr_heap_allocate(backing->heap, slot_count * sizeof(*slots));
     if (slots == NULL)
         return NULL;
+    const mbr_range empty = {.backing = backing, .slots = slots, .slot_count = slot_count};
     mbr_lock_take(&backing->lock);
     mbr_range *range = backing->spare;
-    if (range != NULL)
+    if (range != NULL) { /* under the lock: who waited for its editor looks once more */
         DL_DELETE(backing->spare, range);
-    mbr_lock_drop(&backing->lock);
-    if (range == NULL)
-        range = mbr_heap_allocate(backing->heap, sizeof(*range));
-    if (range == NULL) {
-        mbr_heap_release(backing->heap, slots);
-        return NULL;
+        *range = empty;
     }
-    *range = (mbr_range){.backing = backing, .slots = slots, .slot_count = slot_count};
+    mbr_lock_drop(&backing->lock);
+    if (range != NULL)
+        return range;
+    range = mbr_heap_allocate(backing->heap, sizeof(*range));
+    if (range == NULL)
+        mbr_heap_release(backing->heap, slots);
+    else
+        *range = empty;
     return range;
 }
 
@@ -525,14 +531,16 @@ void mbr_range_discard(mbr_range *range)
             range->slots[i].state == MBR_SLOT_PARKED_ALIAS)
             mbr_range_unmap_slot(range, i);
     }
-    if (range->stuck_count == 0) {
-        mbr_range_dissolve(range);
-        return;
-    }
     mbr_lock_take(&backing->lock);
-    range->retained = true; /* its addresses are never handed out again (I10) */
-    DL_APPEND(backing->retained, range);
+    mbr_range_end_edit(range); /* without parked aliases nobody finds it any more */
+    bool dissolves = range->stuck_count == 0;
+    if (!dissolves) {
+        range->retained = true; /* its addresses are never handed out again (I10) */
+        DL_APPEND(backing->retained, range);
+    }
     mbr_lock_drop(&backing->lock);
+    if (dissolves)
+        mbr_range_dissolve(range);
 }
 
 /* ---- Reading

@@ -54,20 +54,27 @@ static void finish_ended(mbr_range *range)
     mbr_ahead_forget_locked(range);
     bool room = backing->cached_count < MBR_CACHED_RANGE_LIMIT_COUNT ||
         mbr_backing_device_locked(backing) == MBR_DEVICE_IS_LOST;
-    bool keeps = range->stuck_count == 0 && room;
     bool withheld = range->stuck_count != 0;
+    /* While a graph is captured nothing is unmapped: then there is one more than the limit. */
+    bool discards = !withheld && !room && mbr_port_try_enter_gate(backing->port);
     if (withheld) {
         range->retained = true; /* its addresses are never handed out again (I10) */
         DL_APPEND(backing->retained, range);
-    } else if (keeps) {
+    } else if (!discards) {
         mbr_range_cache(range);
     }
     range->keeps_pin = withheld && range->fill_stream_id != 0;
+    bool orphans = backing->has_orphans; /* others did not look into what was edited */
     bool pinned = range->keeps_pin;
-    mbr_range_end_edit(range);
+    if (!discards)
+        mbr_range_end_edit(range);
     mbr_lock_drop(&backing->lock);
-    if (!withheld && !keeps)
+    if (discards) {
         mbr_range_discard(range);
+        mbr_port_leave_gate(backing->port);
+    }
+    if (orphans)
+        mbr_alias_catch_up(backing);
     mbr_backing_keep_watermark(backing);
     if (!pinned)
         mbr_context_unpin(context);
@@ -436,16 +443,42 @@ static void forget_slot(mbr_range *range, uint64_t index)
     mbr_heap_release(backing->heap, extent);
 }
 
-static mbr_range *take_retained_of(mbr_backing *backing, const mbr_context *context)
+static mbr_range *find_retained_locked(const mbr_backing *backing, const mbr_context *context)
 {
-    mbr_lock_take(&backing->lock);
     mbr_range *range = backing->retained;
     while (range != NULL && (range->context != context || range->stuck_count != 0))
         range = range->next;
-    if (range != NULL)
+    return range;
+}
+
+/* Marked: its parked aliases are still found by their extents. */
+static mbr_range *take_retained_of(
+    mbr_backing *backing, const mbr_context *context, const void *editor)
+{
+    mbr_range *range;
+    mbr_lock_take(&backing->lock);
+    while ((range = find_retained_locked(backing, context)) != NULL && range->editor != NULL)
+        mbr_range_await_editor(backing, range);
+    if (range != NULL) {
         DL_DELETE(backing->retained, range);
+        mbr_range_begin_edit(range, editor);
+    }
     mbr_lock_drop(&backing->lock);
     return range;
+}
+
+static void forget_range(mbr_range *range)
+{
+    mbr_backing *backing = range->backing;
+    for (uint64_t i = 0; i < range->slot_count; i++) {
+        if (range->slots[i].extent != NULL)
+            forget_slot(range, i);
+    }
+    mbr_lock_take(&backing->lock);
+    mbr_range_end_edit(range);
+    mbr_lock_drop(&backing->lock);
+    mbr_port_forget_reservation(backing->port, range->address, range->bytes);
+    mbr_range_make_spare(range);
 }
 
 static mbr_eager_span *take_retained_span_of(mbr_backing *backing, const mbr_context *context)
@@ -472,6 +505,7 @@ static void forget_span(mbr_backing *backing, mbr_eager_span *span)
 
 void mbr_backing_confirm_lost(mbr_backing *backing, const mbr_context *context)
 {
+    int editor;
     mbr_eager_span *span;
     while ((span = take_retained_span_of(backing, context)) != NULL)
         forget_span(backing, span);
@@ -480,14 +514,8 @@ void mbr_backing_confirm_lost(mbr_backing *backing, const mbr_context *context)
                     */
         mbr_backing_retry_quarantined(backing);
     mbr_range *range;
-    while ((range = take_retained_of(backing, context)) != NULL) {
-        for (uint64_t i = 0; i < range->slot_count; i++) {
-            if (range->slots[i].extent != NULL)
-                forget_slot(range, i);
-        }
-        mbr_port_forget_reservation(backing->port, range->address, range->bytes);
-        mbr_range_make_spare(range);
-    }
+    while ((range = take_retained_of(backing, context, &editor)) != NULL)
+        forget_range(range);
     if (has_ended)
         mbr_backing_empty_cache(backing);
 }

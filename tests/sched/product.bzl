@@ -246,9 +246,9 @@ def alloc_twin(name, **more):
     """A twin with one step less in plain allocations."""
     twin(name = name, package = "//host/alloc", test = "alloc", world = "alloc", **more)
 
-def backing_twin(name, **more):
+def backing_twin(name, test = "backing", **more):
     """A twin with one step less in the backing."""
-    twin(name = name, package = "//host/backing", test = "backing", world = "backing", **more)
+    twin(name = name, package = "//host/backing", test = test, world = "backing", **more)
 
 def scenarios(name, world = "governor"):
     """The test NAME_test, whose file twins run too."""

@@ -529,3 +529,30 @@ def backing_twins():
         scenario = "Sched_Backing.EndAgainstACapture*",
         stem = "port",
     )
+
+    # A range is discarded, and others find its parked aliases by their extents meanwhile.
+    backing_twin(
+        name = "discard_unmarked",
+        edit = "s/mbr_range_begin_edit[(]range, &editor[)];/(void)editor;/",
+        scenario = "Sched_Alias.DiscardAgainst*",
+        stem = "backing",
+        test = "alias",
+    )
+
+    # A prefix does not look at what was parked while it ended.
+    backing_twin(
+        name = "orphans_forgotten",
+        edit = "/parked meanwhile/s/= true/|= false/",
+        scenario = "Sched_Alias.PrefixEndAgainst*",
+        stem = "prefix",
+        test = "alias",
+    )
+
+    # An attach asks for a capture before it unmaps, and one begins in between.
+    backing_twin(
+        name = "attach_asks_once",
+        edit = "s/!mbr_port_try_enter_gate[(]prefix/mbr_port_is_gated(prefix/;s/mbr_port_leave_gate[(]prefix.*/(void)prefix;/",
+        scenario = "Sched_Alias.AttachAgainst*",
+        stem = "prefix",
+        test = "alias",
+    )

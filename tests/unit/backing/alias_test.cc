@@ -314,5 +314,157 @@ TEST(Alias, OnALostDevice_NothingIsCalledAndAllIsRefundedOnce)
     mbr_backing_remove_user(world.backing, &user);
 }
 
+// Both of an extent's are given up with the prefix; the first is refused, the second goes.
+TEST(Alias, UnmapOfOneRefusedAtThePrefixsEnd_TheOtherIsNotForgotten)
+{
+    AliasWorld world;
+    mbr_range *sharers[] = {world.reserve_for(world.made), world.reserve_for(world.made)};
+    for (mbr_range *sharer : sharers)
+        ASSERT_EQ(MBR_OK, world.attach(world.made, sharer, 1));
+    for (mbr_range *sharer : sharers)
+        ASSERT_EQ(MBR_OK, world.end(sharer));
+    ASSERT_EQ(MBR_OK, world.end(world.source));
+    world.source = nullptr;
+    ASSERT_EQ(2u, world.aliases());
+    world.fake.faults.push_back({Slot::kUnmap, world.fake.calls(Slot::kUnmap) + 1});
+    mbr_prefix_end(world.made);
+    world.made = nullptr;
+    EXPECT_EQ(0u, world.aliases());
+    EXPECT_EQ(1u, world.fake.mappings());
+    EXPECT_EQ(1u, world.kept().quarantined_count);
+    EXPECT_TRUE(world.agree());
+    world.fake.faults.clear();
+    mbr_backing_trim(world.backing, 0);
+    EXPECT_EQ(0u, world.fake.owned());
+    EXPECT_TRUE(world.agree());
+}
+
+TEST(Alias, OrphanInARangeThatIsEdited_IsLookedForAgain)
+{
+    AliasWorld world;
+    mbr_gate gate;
+    mbr_gate_init(&gate);
+    mbr_port_set_gate(world.port, &gate);
+    world.fake.fresh_content = MBR_CONTENT_UNDEFINED;
+    world.leave_aliases(world.made);
+    mbr_range *next = world.reserve_for(world.made);
+    ASSERT_EQ(MBR_OK, world.attach(world.made, next, 2));
+    ASSERT_TRUE(mbr_gate_close(&gate, UINT64_MAX));
+    mbr_prefix_end(world.made);
+    world.made = nullptr;
+    mbr_gate_reopen(&gate);
+    uint64_t met = 0;
+    world.line.during_fill = [&] {
+        mbr_backing_catch_up(world.backing);
+        met = world.aliases();
+    };
+    mbr_range_part part = {next, 0, 8 * kGranule, kGranule};
+    mbr_grow_options options = {};
+    options.holder = world.kv;
+    options.stream_id = world.stream;
+    options.flags = MBR_GROW_ZEROED;
+    options.parts = &part;
+    options.part_count = 1;
+    mbr_range_grow_result grown = {};
+    grown.struct_size = sizeof(grown);
+    ASSERT_EQ(MBR_OK, mbr_backing_grow(world.backing, &options, &grown, nullptr));
+    EXPECT_EQ(2u, met); // the range was the growth's
+    mbr_backing_trim(world.backing, UINT64_MAX);
+    EXPECT_EQ(0u, world.aliases());
+    EXPECT_TRUE(world.agree());
+    EXPECT_EQ(MBR_OK, world.end(next));
+    world.finish();
+    mbr_port_set_gate(world.port, nullptr);
+    mbr_gate_finish(&gate);
+}
+
+// The cache has no room for one more range, and nothing may be unmapped: it has one more.
+TEST(Alias, RangeThatEndsInACaptureWithAFullCache_IsKeptAndNothingIsStranded)
+{
+    constexpr int kCachedLimit = 4096;
+    AliasWorld world;
+    mbr_gate gate;
+    mbr_gate_init(&gate);
+    mbr_port_set_gate(world.port, &gate);
+    world.leave_aliases(world.made);
+    mbr_range *next = world.reserve_for(world.made);
+    std::vector<mbr_range *> fillers;
+    for (int i = 0; i < kCachedLimit; i++)
+        fillers.push_back(world.reserve(kGranule));
+    for (mbr_range *filler : fillers)
+        ASSERT_EQ(MBR_OK, world.end(filler));
+    ASSERT_EQ(uint64_t{kCachedLimit}, world.kept().cached_range_count);
+    ASSERT_TRUE(mbr_gate_close(&gate, UINT64_MAX));
+    ASSERT_EQ(MBR_OK, world.end(next)); // of no bytes: it ends at once
+    EXPECT_EQ(0u, world.kept().quarantined_count);
+    EXPECT_EQ(kShared, world.aliases());
+    EXPECT_EQ(uint64_t{kCachedLimit} + 1, world.kept().cached_range_count);
+    EXPECT_TRUE(world.agree());
+    mbr_gate_reopen(&gate);
+    ASSERT_EQ(MBR_OK, world.end(world.reserve_for(world.made))); // and now it goes
+    EXPECT_EQ(0u, world.aliases());
+    EXPECT_EQ(uint64_t{kCachedLimit}, world.kept().cached_range_count);
+    EXPECT_TRUE(world.agree());
+    world.finish();
+    mbr_port_set_gate(world.port, nullptr);
+    mbr_gate_finish(&gate);
+}
+
+// A heap behind whose pieces a slot would look like a parked alias of an extent that is nowhere.
+void *allocate_before_slots(void *context, size_t bytes)
+{
+    constexpr uint32_t kParkedAlias = 4;
+    auto *counts = static_cast<CountingHeap *>(context);
+    std::lock_guard<std::mutex> guard(counts->mutex);
+    auto *memory = static_cast<uint8_t *>(std::calloc(1, bytes + 512));
+    for (size_t at = bytes; at < bytes + 512; at += sizeof(kParkedAlias))
+        std::memcpy(memory + at, &kParkedAlias, sizeof(kParkedAlias));
+    counts->live.insert(memory);
+    return memory;
+}
+
+TEST(Alias, HintOfAnotherGrowthRule_NamesNoPlaceOfASmallerRange)
+{
+    AliasWorld world;
+    world.heap.heap.allocate = allocate_before_slots;
+    mbr_growth growth = {2 * kGranule, 2 * kGranule, 0};
+    mbr_range *coarse = world.reserve(2 * kGranule, growth);
+    ASSERT_EQ(MBR_OK, world.grow(coarse, 0, 2 * kGranule));
+    auto make_of = [&world](mbr_range *range, uint64_t offset, uint64_t bytes) {
+        mbr_range_part part = {range, 0, offset, bytes};
+        mbr_prefix *made = nullptr;
+        mbr_prefix_result result = {};
+        result.struct_size = sizeof(result);
+        EXPECT_EQ(MBR_OK,
+            mbr_backing_make_prefix(
+                world.backing, &part, 1, world.prefix, &made, &result, nullptr));
+        return made;
+    };
+    mbr_prefix *of_coarse = make_of(coarse, 0, 2 * kGranule);
+    mbr_prefix *of_second = make_of(world.source, kGranule, kGranule);
+    auto reserve_by = [&](mbr_prefix *one) {
+        mbr_range_options options = {};
+        options.context = world.context;
+        options.bytes = 2 * kGranule;
+        options.growth = growth;
+        options.alias = mbr_prefix_hint(one, 0);
+        mbr_range *range = nullptr;
+        EXPECT_EQ(MBR_OK, mbr_backing_reserve(world.backing, &options, &range, nullptr));
+        return range;
+    };
+    mbr_range *sharer = reserve_by(of_coarse);
+    uint64_t address = mbr_range_address(sharer);
+    ASSERT_EQ(MBR_OK, world.attach(of_coarse, sharer));
+    ASSERT_EQ(MBR_OK, world.end(sharer));
+    ASSERT_EQ(1u, world.aliases());
+    mbr_range *other = reserve_by(of_second);
+    EXPECT_NE(address, mbr_range_address(other));
+    EXPECT_EQ(MBR_OK, world.end(other));
+    mbr_prefix_end(of_coarse);
+    mbr_prefix_end(of_second);
+    EXPECT_EQ(MBR_OK, world.end(coarse));
+    world.finish();
+}
+
 } // namespace
 } // namespace membrane

@@ -83,6 +83,7 @@ struct ManualLine {
     };
     std::vector<Fill> fills;
     std::function<void(const Fill &)> on_fill;
+    std::function<void()> during_fill;         /* while it is enqueued */
     uint64_t fill_count = 0, fail_fill_at = 0; /* from 1; 0: none fails */
 
     void reach_all()
@@ -160,6 +161,8 @@ struct ManualLine {
         transfer.fill = [](mbr_instance *instance, const mbr_fill_request *request,
                             mbr_outcome *outcome, mbr_error *) -> mbr_status {
             auto *line = reinterpret_cast<ManualLine *>(instance);
+            if (line->during_fill)
+                line->during_fill();
             if (++line->fill_count == line->fail_fill_at)
                 return MBR_SYSTEM;
             line->fills.push_back({request->address, request->bytes});

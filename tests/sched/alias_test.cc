@@ -1,0 +1,237 @@
+// Aliases that sharers leave parked are reached by their extents, too: a prefix ends while ranges
+// are discarded, sharers end and captures begin.
+#include "tests/sched/backing_world.h"
+
+#include <gtest/gtest.h>
+
+using namespace sched_test;
+
+namespace
+{
+
+constexpr uint64_t kShared = 2; // extents of a prefix
+
+struct Graph : mbr_graph {
+};
+
+// Prefixes whose sources have ended, and sharers of them. In the end nothing is parked that no
+// prefix keeps, and nothing is quarantined: no slot was refused.
+class PrefixScenario : public BackingScenario
+{
+  public:
+    explicit PrefixScenario(Draw &draw) : BackingScenario(draw)
+    {
+        graph_.gone = [](mbr_graph *) {};
+    }
+
+  protected:
+    mbr_prefix *Make(mbr_range *of)
+    {
+        mbr_range_part part = {of, 0, 0, kShared * kGranule};
+        mbr_prefix *made = nullptr;
+        mbr_prefix_result result = {};
+        result.struct_size = sizeof(result);
+        SCHED_REQUIRE(mbr_backing_make_prefix(
+                          backing_, &part, 1, holder_, &made, &result, nullptr) == MBR_OK);
+        return made;
+    }
+
+    mbr_prefix *MakeOfItsOwn()
+    {
+        Range source = Reserve(4);
+        SCHED_REQUIRE(Grow(source, 0, kShared, 0) == MBR_OK);
+        mbr_prefix *made = Make(source.range);
+        memory_.Leave(source.range, source.address, kShared * kGranule);
+        ep_.device.streams[0].done = ep_.device.streams[0].submitted;
+        EndNow(source.range);
+        return made;
+    }
+
+    mbr_range *ReserveFor(mbr_prefix *prefix)
+    {
+        mbr_range_options options = {};
+        options.context = ep_.context;
+        options.bytes = 4 * kGranule;
+        options.growth.unit_bytes = kGranule;
+        options.alias = mbr_prefix_hint(prefix, 0);
+        mbr_range *range = nullptr;
+        SCHED_REQUIRE(mbr_backing_reserve(backing_, &options, &range, nullptr) == MBR_OK);
+        return range;
+    }
+
+    mbr_status Attach(mbr_prefix *prefix, mbr_range *range)
+    {
+        mbr_prefix_attach_result result = {};
+        result.struct_size = sizeof(result);
+        return mbr_prefix_map_into(prefix, &range, 1, nullptr, holder_, &result, nullptr);
+    }
+
+    mbr_range *Share(mbr_prefix *prefix)
+    {
+        mbr_range *range = ReserveFor(prefix);
+        SCHED_REQUIRE(Attach(prefix, range) == MBR_OK);
+        return range;
+    }
+
+    static void EndNow(mbr_range *range)
+    {
+        SCHED_REQUIRE(mbr_range_end(range, true, nullptr, 0, nullptr) == MBR_OK);
+    }
+
+    // Whoever ends the capture catches up, as mbr_graph_capture_end does.
+    void Capture()
+    {
+        SCHED_REQUIRE(
+            mbr_context_begin_capture(ep_.context, IdOf(1), kForever, &graph_, nullptr) == MBR_OK);
+        memory_.open_captures++;
+        for (int i = 0; i < 8; i++) // long enough for somebody to come in
+            SCHED_CALLBACK_POINT();
+        memory_.open_captures--;
+        mbr_graph *ended = nullptr;
+        SCHED_REQUIRE(mbr_context_end_capture(ep_.context, IdOf(1), &ended, nullptr) == MBR_OK);
+        mbr_backing_catch_up(backing_);
+        SCHED_REQUIRE(
+            mbr_context_retire_graph(ep_.context, &graph_, nullptr, 0, nullptr) == MBR_OK);
+    }
+
+    mbr_backing_figures Kept() const
+    {
+        mbr_backing_figures figures = {};
+        mbr_backing_read(backing_, &figures);
+        return figures;
+    }
+
+    void EndOthers() override
+    {
+        SCHED_REQUIRE(Kept().quarantined_count == 0, "something was quarantined");
+        SCHED_REQUIRE(Kept().prefix_count != 0 || Kept().parked_alias_count == 0,
+            "%" PRIu64 " aliases are parked without a prefix", Kept().parked_alias_count);
+    }
+
+  private:
+    Graph graph_;
+};
+
+// The system has no addresses left for another shape: what is cached is discarded, parked aliases
+// with it, while their prefix ends.
+class DiscardAgainstPrefixEnd : public PrefixScenario
+{
+  public:
+    explicit DiscardAgainstPrefixEnd(Draw &draw) : PrefixScenario(draw), prefix_(MakeOfItsOwn())
+    {
+        EndNow(Share(prefix_));
+        SCHED_REQUIRE(Kept().parked_alias_count == kShared);
+        memory_.faults.push_back(
+            {membrane::Slot::kReserve, memory_.calls(membrane::Slot::kReserve) + 1,
+                membrane::FaultKind::kRefuse, MBR_OUT_OF_ADDRESSES});
+    }
+
+    std::vector<std::function<void()>> Bodies() override
+    {
+        return {[this] { EndNow(Reserve(8).range); }, [this] { mbr_prefix_end(prefix_); }};
+    }
+
+  private:
+    mbr_prefix *prefix_;
+};
+
+TEST(Sched_Alias, DiscardAgainstAPrefixsEnd_UnmapsEachOnce)
+{
+    ExpectHolds(ExploreRandom(Make<DiscardAgainstPrefixEnd>()));
+}
+
+// A sharer ends while the prefix does, or both prefixes that keep the extents, or in a capture.
+class PrefixEndAgainstSharersEnd : public PrefixScenario
+{
+  public:
+    explicit PrefixEndAgainstSharersEnd(Draw &draw)
+        : PrefixScenario(draw), prefix_(MakeOfItsOwn()), sharer_(Share(prefix_)),
+          captures_(draw.Coin())
+    {
+        if (draw.Coin())
+            other_ = PrefixScenario::Make(sharer_);
+    }
+
+    std::vector<std::function<void()>> Bodies() override
+    {
+        return {[this] { mbr_prefix_end(prefix_); },
+            [this] {
+                EndNow(sharer_);
+                if (other_ != nullptr)
+                    mbr_prefix_end(other_);
+            },
+            [this] {
+                if (captures_)
+                    Capture();
+            }};
+    }
+
+  private:
+    mbr_prefix *prefix_, *other_ = nullptr;
+    mbr_range *sharer_;
+    bool captures_;
+};
+
+TEST(Sched_Alias, PrefixEndAgainstASharersEnd_NoOrphanIsForgotten)
+{
+    ExpectHolds(ExploreRandom(Make<PrefixEndAgainstSharersEnd>()));
+}
+
+// One prefix is attached where aliases of another, which lives, are parked.
+class AttachAgainstCapture : public PrefixScenario
+{
+  public:
+    explicit AttachAgainstCapture(Draw &draw)
+        : PrefixScenario(draw), first_(MakeOfItsOwn()), second_(MakeOfItsOwn())
+    {
+        EndNow(Share(first_));
+        target_ = ReserveFor(first_);
+    }
+
+    std::vector<std::function<void()>> Bodies() override
+    {
+        return {[this] {
+                    mbr_status status = Attach(second_, target_);
+                    SCHED_REQUIRE(status == MBR_OK || status == MBR_BUSY, "status %d", status);
+                },
+            [this] { Capture(); }};
+    }
+
+  protected:
+    void EndOthers() override
+    {
+        EndNow(target_);
+        EndNow(Share(first_)); // it was not harmed
+        mbr_prefix_end(first_);
+        mbr_prefix_end(second_);
+        PrefixScenario::EndOthers();
+    }
+
+  private:
+    mbr_prefix *first_, *second_;
+    mbr_range *target_ = nullptr;
+};
+
+TEST(Sched_Alias, AttachAgainstACapture_StrandsNoOthersPrefix)
+{
+    ExpectHolds(ExploreRandom(Make<AttachAgainstCapture>()));
+}
+
+// Every fiber's slot in the governor is counted, and code outside of the bodies has one for good.
+class EverySlot : public PrefixScenario
+{
+  public:
+    explicit EverySlot(Draw &draw) : PrefixScenario(draw) { Live(0, 1); }
+
+    std::vector<std::function<void()>> Bodies() override
+    {
+        return std::vector<std::function<void()>>(SCHED_FIBER_LIMIT, [this] { Live(0, 1); });
+    }
+};
+
+} // namespace
+
+MakeScenario sched_test::FirstUse()
+{
+    return Make<EverySlot>();
+}
