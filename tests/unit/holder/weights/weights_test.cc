@@ -419,8 +419,9 @@ TEST(Weights, FirstToGoIsInFlight_TheOthersAreGivenAllTheSame)
 TEST(Weights, LedgerFullAndVictimsInFlight_NoMoreGoThanAreNeeded)
 {
     WeightsWorld world(4, 4, nullptr, 0, 8 * kMiB);
-    std::vector<uint8_t> large(2 * kItem, 9); /* so no span of a victim serves it by itself */
-    world.described.push_back({reinterpret_cast<uint64_t>(large.data()), large.size()});
+    world.sources.emplace_back(2 * kItem, 9); /* no span of a victim serves it by itself */
+    world.described.push_back(
+        {reinterpret_cast<uint64_t>(world.sources[4].data()), world.sources[4].size()});
     auto request = world.request(6 * kItem);
     mbr_weights *mixed;
     ASSERT_EQ(MBR_OK, mbr_weights_create(world.manager, &request, &mixed, &world.error));
