@@ -160,7 +160,8 @@ static mbr_status walk_parts(mbr_plan *plan, bool fill, mbr_error *error)
     return MBR_OK;
 }
 
-/* A range that was taken for a prefix may have had more aliases of it than were mapped again. */
+/* A range that was taken for a prefix has them where the prefix was not attached after all, or in a
+ * capture. */
 static void strip_aliases(const mbr_plan *plan)
 {
     for (uint32_t i = 0; i < plan->part_count && !plan->ahead; i++) {

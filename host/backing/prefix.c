@@ -466,6 +466,14 @@ static void publish_aliases(const mbr_attach *attach, mbr_prefix_attach_result *
     mbr_mapped_add(attach->holder, mapped);
 }
 
+/* What an earlier sharer of more left behind it would be in the way of a growth, which can unmap
+ * nothing in a capture, and of mapping ahead, which never does. */
+static void strip_targets(const mbr_attach *attach)
+{
+    for (uint32_t i = 0; i < attach->target_count; i++)
+        mbr_alias_strip(attach->targets[i], 0, attach->targets[i]->slot_count);
+}
+
 static mbr_status map_aliases(const mbr_attach *attach, mbr_prefix_attach_result *result)
 {
     const mbr_prefix *prefix = attach->prefix;
@@ -475,10 +483,12 @@ static mbr_status map_aliases(const mbr_attach *attach, mbr_prefix_attach_result
         if (takes(attach, &prefix->keeps[done]))
             status = attach_one(attach, &prefix->keeps[done], &result->residual_bytes);
     }
-    if (status == MBR_OK)
+    if (status == MBR_OK) {
         publish_aliases(attach, result);
-    else
+        strip_targets(attach);
+    } else {
         result->residual_bytes += undo_aliases(attach, done - 1);
+    }
     return status;
 }
 

@@ -396,9 +396,10 @@ mbr_status mbr_backing_reserve(
         return status;
 
     mbr_graphs graphs = mbr_context_graphs_now(options->context, 0);
+    bool gated = mbr_port_is_gated(backing->port); /* what of them is not adopted would stay */
     mbr_lock_take(&backing->lock);
     mbr_backing_serve_group_locked(backing, options->isolation_group);
-    mbr_range *found = find_aliased(backing, &wanted, &options->alias);
+    mbr_range *found = gated ? NULL : find_aliased(backing, &wanted, &options->alias);
     if (found == NULL)
         found = find_cached(
             backing, &wanted, options->expected_bytes, (options->flags & MBR_RANGE_UNPARKED) != 0);

@@ -38,8 +38,8 @@ typedef struct mbr_range_reserve_request {
      * parked are taken, so that less is moved later. 0: the last ones kept. */
     uint64_t expected_bytes;
     /* A hint: piece `prefix_piece` of it will be mapped into the range. Kept addresses where an
-     * earlier sharer left aliases of it are taken, and attaching then makes no driver call. 0: none
-     */
+     * earlier sharer left aliases of it are taken, and attaching then maps nothing; none, while a
+     * graph is being captured. 0: no hint */
     mbr_prefix_handle prefix;
     uint32_t prefix_piece;
     uint32_t reserved_1;
@@ -110,8 +110,9 @@ typedef struct mbr_range_grow_result {
  * figures hold. Growth within what is committed takes no lock, so nobody releases a range that
  * another thread may be growing. Before a refusal holders of the role cache are asked: the caller
  * holds no lock that their callbacks take. Errors: MBR_OVER_BUDGET, the mechanism's, the publish
- * callback's; MBR_BUSY: a place is on its way back or quarantined, or a fill is needed on a stream
- * that is captured; MBR_RESIDUAL: an undo failed, or met a capture that is open on the
+ * callback's; MBR_BUSY: a place is on its way back or quarantined, a fill is needed on a stream
+ * that is captured, or a capture is open and a place holds what the hint of the reservation found
+ * and was not attached before; MBR_RESIDUAL: an undo failed, or met a capture that is open on the
  * device and forbids it, or a fill that nobody saw done; the rest holds, and those places are
  * MBR_BUSY until the capture ends, or until a trim finds the fill done. */
 MBR_API mbr_status mbr_range_grow(mbr_manager *manager, const mbr_range_grow_request *request,

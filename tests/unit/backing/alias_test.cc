@@ -69,6 +69,28 @@ class AliasWorld : public World
     mbr_prefix *made = nullptr;
 };
 
+// A capture on the device, as the backing sees it.
+class Gate
+{
+  public:
+    explicit Gate(World &world) : world_(world)
+    {
+        mbr_gate_init(&gate_);
+        mbr_port_set_gate(world.port, &gate_);
+    }
+    ~Gate()
+    {
+        mbr_port_set_gate(world_.port, nullptr);
+        mbr_gate_finish(&gate_);
+    }
+    void close() { ASSERT_TRUE(mbr_gate_close(&gate_, UINT64_MAX)); }
+    void reopen() { mbr_gate_reopen(&gate_); }
+
+  private:
+    World &world_;
+    mbr_gate gate_;
+};
+
 TEST(Alias, OfAnEndedSharer_IsTakenByTheNextWithoutACall)
 {
     AliasWorld world;
@@ -102,16 +124,19 @@ TEST(Alias, OfAnEndedSharer_IsTakenByTheNextWithoutACall)
     EXPECT_TRUE(world.agree());
 }
 
-TEST(Alias, OfAShorterPrefix_TheRestIsUnmappedByTheGrowthThatWantsThePlace)
+TEST(Alias, OfAShorterPrefix_TheRestIsUnmappedAtOnceAndTheRangeGrowsInACapture)
 {
     AliasWorld world;
-    world.leave_aliases(world.made);
+    Gate gate(world);
+    uint64_t address = world.leave_aliases(world.made);
     mbr_range *next = world.reserve_for(world.made);
+    EXPECT_EQ(address, mbr_range_address(next));
     ASSERT_EQ(MBR_OK, world.attach(world.made, next, 2));
-    EXPECT_EQ(2u, world.aliases());
-    EXPECT_FALSE(mbr_range_is_committed_to(next, 2 * kGranule + 1));
-    ASSERT_EQ(MBR_OK, world.grow(next, 2 * kGranule, 3 * kGranule));
     EXPECT_EQ(0u, world.aliases());
+    EXPECT_FALSE(mbr_range_is_committed_to(next, 2 * kGranule + 1));
+    gate.close();
+    ASSERT_EQ(MBR_OK, world.grow(next, 2 * kGranule, 3 * kGranule));
+    gate.reopen();
     EXPECT_EQ(static_cast<uint32_t>(MBR_ACCESS_READ_WRITE),
         world.fake.access_at(mbr_range_address(next) + 2 * kGranule));
     EXPECT_EQ(3 * kGranule, world.charged(world.kv));
@@ -243,8 +268,8 @@ TEST(Alias, AttachThatFailsBesideThem_LeavesThemParked)
     AliasWorld world;
     world.leave_aliases(world.made);
     mbr_range *next = world.reserve_for(world.made);
-    ASSERT_EQ(MBR_OK, world.attach(world.made, next, 2));
-    ASSERT_EQ(MBR_OK, world.grow(next, 2 * kGranule, kGranule)); // one alias less
+    ASSERT_EQ(MBR_OK, world.attach(world.made, next, 3)); // one alias less
+    ASSERT_EQ(MBR_OK, world.grow(next, 3 * kGranule, kGranule));
     ASSERT_EQ(MBR_OK, world.end(next));
     mbr_range *again = world.reserve_for(world.made);
     uint64_t aliases = world.aliases();
@@ -263,34 +288,45 @@ TEST(Alias, AttachThatFailsBesideThem_LeavesThemParked)
     world.finish();
 }
 
-TEST(Alias, DuringACapture_IsTakenAndWhatAPrefixLeftGoesAfterwards)
+TEST(Alias, OfARangeThatIsNotAttached_GoWithItsGrowthOrAreInItsWayInACapture)
 {
     AliasWorld world;
-    mbr_gate gate;
-    mbr_gate_init(&gate);
-    mbr_port_set_gate(world.port, &gate);
+    Gate gate(world);
     world.leave_aliases(world.made);
-    world.leave_aliases(world.made); // the same ones: the second found the first's
-    EXPECT_EQ(kShared, world.aliases());
-    ASSERT_TRUE(mbr_gate_close(&gate, UINT64_MAX));
-    uint64_t calls = world.fake.all_calls();
     mbr_range *next = world.reserve_for(world.made);
-    EXPECT_EQ(MBR_OK, world.attach(world.made, next, 2));
-    EXPECT_EQ(MBR_BUSY, world.grow(next, 2 * kGranule, kGranule)); // nothing is unmapped now
-    mbr_prefix_end(world.made);
-    world.made = nullptr;
-    EXPECT_EQ(2u, world.aliases());
-    EXPECT_EQ(calls, world.fake.all_calls());
-    EXPECT_TRUE(world.agree());
-    mbr_gate_reopen(&gate);
-    mbr_backing_catch_up(world.backing);
-    EXPECT_EQ(0u, world.aliases());
-    EXPECT_EQ(MBR_OK, world.grow(next, 2 * kGranule, kGranule));
+    gate.close();
+    EXPECT_EQ(MBR_BUSY, world.grow(next, 0, kGranule));
+    gate.reopen();
+    EXPECT_EQ(MBR_OK, world.grow(next, 0, kGranule));
+    EXPECT_EQ(kShared - 1, world.aliases());
     EXPECT_TRUE(world.agree());
     EXPECT_EQ(MBR_OK, world.end(next));
     world.finish();
-    mbr_port_set_gate(world.port, nullptr);
-    mbr_gate_finish(&gate);
+}
+
+TEST(Alias, DuringACapture_AreLeftAloneAndWhatAPrefixLeftGoesAfterwards)
+{
+    AliasWorld world;
+    Gate gate(world);
+    world.leave_aliases(world.made);
+    world.leave_aliases(world.made); // the same ones: the second found the first's
+    EXPECT_EQ(kShared, world.aliases());
+    gate.close();
+    uint64_t unmaps = world.fake.calls(Slot::kUnmap);
+    mbr_range *next = world.reserve_for(world.made);
+    EXPECT_EQ(MBR_OK, world.attach(world.made, next, 2));
+    EXPECT_EQ(MBR_OK, world.grow(next, 2 * kGranule, kGranule));
+    mbr_prefix_end(world.made);
+    world.made = nullptr;
+    EXPECT_EQ(kShared, world.aliases());
+    EXPECT_EQ(unmaps, world.fake.calls(Slot::kUnmap));
+    EXPECT_TRUE(world.agree());
+    gate.reopen();
+    mbr_backing_catch_up(world.backing);
+    EXPECT_EQ(0u, world.aliases());
+    EXPECT_TRUE(world.agree());
+    EXPECT_EQ(MBR_OK, world.end(next));
+    world.finish();
 }
 
 TEST(Alias, OnALostDevice_NothingIsCalledAndAllIsRefundedOnce)
@@ -348,7 +384,6 @@ TEST(Alias, OrphanInARangeThatIsEdited_IsLookedForAgain)
     world.fake.fresh_content = MBR_CONTENT_UNDEFINED;
     world.leave_aliases(world.made);
     mbr_range *next = world.reserve_for(world.made);
-    ASSERT_EQ(MBR_OK, world.attach(world.made, next, 2));
     ASSERT_TRUE(mbr_gate_close(&gate, UINT64_MAX));
     mbr_prefix_end(world.made);
     world.made = nullptr;
@@ -368,7 +403,7 @@ TEST(Alias, OrphanInARangeThatIsEdited_IsLookedForAgain)
     mbr_range_grow_result grown = {};
     grown.struct_size = sizeof(grown);
     ASSERT_EQ(MBR_OK, mbr_backing_grow(world.backing, &options, &grown, nullptr));
-    EXPECT_EQ(2u, met); // the range was the growth's
+    EXPECT_EQ(kShared, met); // the range was the growth's
     mbr_backing_trim(world.backing, UINT64_MAX);
     EXPECT_EQ(0u, world.aliases());
     EXPECT_TRUE(world.agree());
