@@ -23,7 +23,8 @@ void mbr_chore_end(mbr_chore *chore)
 {
     mbr_context *context = chore->context;
     mbr_lock_take(&context->lock);
-    while (chore->is_running)
+    /* In a forked child the thread that ran it is not there (rule 27). */
+    while (chore->is_running && mbr_context_check_process(context, NULL) == MBR_OK)
         mbr_context_await_locked(context, UINT64_MAX);
     DL_DELETE(context->chores, chore);
     mbr_lock_drop(&context->lock);

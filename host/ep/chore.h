@@ -24,7 +24,7 @@ typedef struct mbr_chore {
 
 /* Pins the context. MBR_BUSY or MBR_DEVICE_LOST: it is not active. */
 mbr_status mbr_chore_begin(mbr_chore *chore, struct mbr_context *context, mbr_error *error);
-/* Waits until it is not running. */
+/* Waits until it is not running; in a forked child for nobody. */
 void mbr_chore_end(mbr_chore *chore);
 /* It is due now. A system call, if the thread sleeps. */
 void mbr_chore_wake(mbr_chore *chore);

@@ -4,7 +4,9 @@
 
 #include <atomic>
 #include <functional>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 
 extern "C" {
 #include "host/ep/chore.h"
@@ -140,6 +142,32 @@ TEST(Chore, End_WaitsUntilItDoesNotRun)
     go = true;
     ender.join();
     EXPECT_EQ(1u, one.runs);
+}
+
+// The child has no thread that could finish it.
+TEST(Chore, End_InAForkedChild_WaitsForNobody)
+{
+    World world({.reaper = true, .real_clock = true});
+    std::atomic<bool> inside{false}, go{false};
+    Chore one;
+    one.work = [&] {
+        inside = true;
+        await([&] { return go.load(); });
+    };
+    ASSERT_EQ(MBR_OK, mbr_chore_begin(&one.chore, world.context, nullptr));
+    mbr_chore_wake(&one.chore);
+    await([&] { return inside.load(); });
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(10); // where it waits all the same
+        mbr_chore_end(&one.chore);
+        _exit(0);
+    }
+    int status = -1;
+    EXPECT_EQ(child, waitpid(child, &status, 0));
+    EXPECT_EQ(0, status);
+    go = true;
+    mbr_chore_end(&one.chore);
 }
 
 TEST(Chore, Begin_PinsItsContextAndIsRefusedByOneThatRetires)
