@@ -376,6 +376,9 @@ mbr_status mbr_range_check_pins_locked(const mbr_range *range, mbr_error *error)
 uint64_t mbr_backing_retry_quarantined(mbr_backing *backing);
 /* Of ranges that have ended: what is stuck under a fill that nobody saw done stays so. */
 void mbr_backing_give_up_fills(mbr_backing *backing);
+/* Their lost context has ended: its pins go, and what is stuck is tried again without a question.
+ */
+void mbr_backing_forget_fills(mbr_backing *backing, const mbr_context *context);
 
 /* ---- evict.c
  * ---------------------------------------------------------------------------------------- */

@@ -167,6 +167,32 @@ static bool fills_are_done(mbr_range *range, uint32_t round)
     return done;
 }
 
+/* Whoever edits one asks its stream, hears of the loss, and lets go himself. */
+static mbr_range *begin_filled(mbr_backing *backing, const mbr_context *context, const void *editor)
+{
+    mbr_lock_take(&backing->lock);
+    mbr_range *range = backing->retained;
+    while (range != NULL &&
+        (range->context != context || range->editor != NULL || range->fill_stream_id == 0))
+        range = range->next;
+    if (range != NULL)
+        mbr_range_begin_edit(range, editor);
+    mbr_lock_drop(&backing->lock);
+    return range;
+}
+
+void mbr_backing_forget_fills(mbr_backing *backing, const mbr_context *context)
+{
+    int editor;
+    mbr_range *range;
+    while ((range = begin_filled(backing, context, &editor)) != NULL) {
+        let_go_of_fills(range);
+        mbr_lock_take(&backing->lock);
+        mbr_range_end_edit(range);
+        mbr_lock_drop(&backing->lock);
+    }
+}
+
 void mbr_backing_give_up_fills(mbr_backing *backing)
 {
     mbr_range *range;

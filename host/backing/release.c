@@ -509,6 +509,7 @@ void mbr_backing_confirm_lost(mbr_backing *backing, const mbr_context *context)
     mbr_eager_span *span;
     while ((span = take_retained_span_of(backing, context)) != NULL)
         forget_span(backing, span);
+    mbr_backing_forget_fills(backing, context);
     bool has_ended = mbr_backing_device(backing) == MBR_DEVICE_HAS_ENDED;
     if (has_ended) /* which calls nobody then; a range in which nothing is stuck any more is taken
                     */

@@ -253,6 +253,30 @@ TEST(Grow, FillsThatALossTookAlong_AreDoneAgainForTheNext)
     EXPECT_EQ(MBR_OK, world.end(lost));
 }
 
+TEST(Grow, FillsThatALossTookAlong_LetTheirContextGoWhileAnotherLives)
+{
+    World world;
+    mbr_range_grow_result result = {};
+    mbr_range *lost = with_stale_cache(world);
+    EXPECT_EQ(MBR_OK, world.end(lost));
+    lost = reserve_for(world, world.context, 1);
+    EXPECT_EQ(MBR_RESIDUAL, grow_on(world, lost, world.stream, &result, [](void *context) {
+        mbr_context_lose(static_cast<mbr_context *>(context));
+        return static_cast<mbr_status>(MBR_NOT_READY);
+    }));
+    EXPECT_EQ(MBR_OK, world.end(lost));
+    mbr_ep_figures figures = {};
+    figures.struct_size = sizeof(figures);
+    mbr_context_read(world.context, &figures);
+    EXPECT_EQ(1u, figures.pin_count);
+    mbr_backing_confirm_lost(world.backing, world.context);
+    mbr_context_read(world.context, &figures);
+    EXPECT_EQ(0u, figures.pin_count);
+    mbr_backing_trim(world.backing, 0);
+    EXPECT_EQ(0u, world.fake.owned());
+    EXPECT_TRUE(world.agree());
+}
+
 TEST(Grow, PublishRefusesForMemory_IsNotTheDevicesWord)
 {
     World world;
