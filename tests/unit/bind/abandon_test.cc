@@ -81,7 +81,8 @@ TEST_F(Abandon, WithAllocationsAlive_TheyAreQuarantinedAndNothingUnderThemIsRemo
     EXPECT_NE(nullptr, std::strstr(world.error.text, "1 bindings")) << world.error.text;
     EXPECT_EQ(
         MBR_IN_USE, mbr_manager_close_mechanism(world.manager, world.mechanism, &world.error));
-    EXPECT_NE(nullptr, std::strstr(world.error.text, world.brings_ep ? "2 bindings" : "1 bindings"))
+    EXPECT_NE(nullptr,
+        std::strstr(world.error.text, world.brings_ep ? "1 bindings, 1 EPs" : "1 bindings, 0 EPs"))
         << world.error.text;
     EXPECT_EQ(MBR_IN_USE, mbr_manager_destroy_holder(world.manager, world.holder, &world.error));
     EXPECT_EQ(1u, bindings_of_the_authority());
