@@ -230,8 +230,11 @@ mbr_status BackingScenario::GiveBack(
     mbr_range_decommit_result result = {};
     result.struct_size = sizeof(result);
     uint64_t id = IdOf(stream);
-    mbr_status status = mbr_range_give_back(
-        range.range, first * kGranule, granules * kGranule, false, &id, 1, &result, nullptr);
+    mbr_status status;
+    do // a wait for another call in the range ends when the schedule says so
+        status = mbr_range_give_back(
+            range.range, first * kGranule, granules * kGranule, false, &id, 1, &result, nullptr);
+    while (status == MBR_BUSY);
     SCHED_REQUIRE(status == MBR_OK || IsLost(), "status %d", status);
     return status;
 }
@@ -240,7 +243,10 @@ void BackingScenario::End(const Range &range, uint64_t granules, int stream, boo
 {
     memory_.Leave(range.range, range.address, granules * kGranule);
     const uint64_t ids[] = {IdOf(stream), IdOf(1 - stream)};
-    mbr_status status = mbr_range_end(range.range, false, ids, behind_both ? 2 : 1, nullptr);
+    mbr_status status;
+    do
+        status = mbr_range_end(range.range, false, ids, behind_both ? 2 : 1, nullptr);
+    while (status == MBR_BUSY);
     SCHED_REQUIRE(status == MBR_OK, "status %d", status);
 }
 
