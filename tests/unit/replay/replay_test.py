@@ -1,6 +1,6 @@
 """`membrane replay` as a user runs it, over the real host plugin.
 
-With no argument: small traces of every format, the report. With `bad`: bad input. With `limits`: little memory. With
+With `report`: small traces of every format, the report. With `bad`: bad input. With `limits`: little memory. With
 `tenants`: several under one budget."""
 
 import json
