@@ -29,7 +29,8 @@ A line begins with who did it: a letter for a fiber, `-` for code outside of all
 """
 import sys
 
-from replay_trace import Difference, require
+import replay_trace
+from replay_trace import require
 
 
 class Entry:
@@ -235,37 +236,14 @@ class Replay:
         self.schedule_count += 1
         self.is_open = False
 
+    def counts(self):
+        return (f'{self.schedule_count} schedules, {self.settled_count} settled, {self.taken_count} taken, '
+                f'{self.signal_count} signals')
+
 
 def replay(lines):
-    """What was seen; raises Difference with the line."""
-    state, schedule, number, line = Replay(), 'no schedule', 0, ''
-    try:
-        for number, line in enumerate(lines, 1):
-            if ' schedule ' in line:
-                schedule = line.strip()
-            state.read(line)
-        require(not state.is_open, 'the journal ends inside of a schedule')
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        raise Difference(f'line {number} ({line.strip()}) of {schedule} cannot be read: {error!r}') from None
-    except Difference as difference:
-        raise Difference(f'line {number} ({line.strip()}) of {schedule}: {difference}') from None
-    return state
-
-
-def main():
-    if len(sys.argv) != 2:
-        print(__doc__, file=sys.stderr)
-        return 2
-    try:
-        with open(sys.argv[1], encoding='ascii') as journal:
-            seen = replay(journal)
-    except Difference as difference:
-        print(f'{sys.argv[1]}: {difference}')
-        return 1
-    print(f'{seen.schedule_count} schedules, {seen.settled_count} settled, {seen.taken_count} taken, '
-          f'{seen.signal_count} signals')
-    return 0
+    return replay_trace.replay(lines, Replay())
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(replay_trace.main(Replay(), __doc__))

@@ -374,36 +374,39 @@ class Replay:
         self.schedule_count += 1
         self.is_open = False
 
+    def counts(self):
+        return f'{self.schedule_count} schedules, {self.arbitration_count} arbitrations, {self.move_count} moves'
 
-def replay(lines):
-    """What was seen; raises Difference with the line."""
-    state, schedule, number, line = Replay(), 'no schedule', 0, ''
+
+def replay(lines, state=None):
+    """What was seen, in `state` or a Replay of this module; raises Difference with the line."""
+    state = state or Replay()
+    schedule, number, line = 'no schedule', 0, ''
     try:
         for number, line in enumerate(lines, 1):
             if ' schedule ' in line:
                 schedule = line.strip()
             state.read(line)
         require(not state.is_open, 'the journal ends inside of a schedule')
-    except (KeyError, IndexError, TypeError, ValueError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise Difference(f'line {number} ({line.strip()}) of {schedule} cannot be read: {error!r}') from None
     except Difference as difference:
         raise Difference(f'line {number} ({line.strip()}) of {schedule}: {difference}') from None
     return state
 
 
-def main():
+def main(state, usage):
     if len(sys.argv) != 2:
-        print(__doc__, file=sys.stderr)
+        print(usage, file=sys.stderr)
         return 2
     try:
         with open(sys.argv[1], encoding='ascii') as journal:
-            seen = replay(journal)
+            print(replay(journal, state).counts())
     except Difference as difference:
         print(f'{sys.argv[1]}: {difference}')
         return 1
-    print(f'{seen.schedule_count} schedules, {seen.arbitration_count} arbitrations, {seen.move_count} moves')
     return 0
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(main(Replay(), __doc__))
