@@ -145,8 +145,9 @@ class RunTest(unittest.TestCase):
 
     def test_Signal_EndsTheRun_KeepsWhatIsDone(self):
         with self.folder.start("--only", "inspect,check,peers") as process:
-            while "check (" not in process.stdout.readline():
-                pass
+            for line in process.stdout:
+                if "check (" in line:
+                    break
             process.send_signal(signal.SIGTERM)
             process.communicate(timeout=60)
             self.assertEqual(1, process.returncode)
