@@ -3,7 +3,7 @@
 // (I18).
 #include "tests/unit/bind/host_world.h"
 
-#include "tests/support/faulty/faults.h"
+#include "tests/support/faulty/failing.h"
 
 #include <cstdio>
 #include <string>
@@ -457,27 +457,6 @@ TEST(Manager, IsolationGroups_NeverShowEachOthersBytes)
 
 /* Creating a whole manager and using it, with each heap call failing in turn: an error, and nothing
  * is left. */
-struct FailingHeap {
-    mbr_heap heap;
-    uint64_t calls = 0, fail_at = 0;
-    int64_t live = 0;
-    FailingHeap()
-    {
-        heap.allocate = [](void *context, size_t bytes) -> void * {
-            auto *self = static_cast<FailingHeap *>(context);
-            if (++self->calls == self->fail_at)
-                return nullptr;
-            self->live++;
-            return std::calloc(1, bytes);
-        };
-        heap.release = [](void *context, void *memory) {
-            static_cast<FailingHeap *>(context)->live -= memory != nullptr;
-            std::free(memory);
-        };
-        heap.context = this;
-    }
-};
-
 TEST(Manager, HeapFailsAtEachCallInUse_TheNextAttemptWorks)
 {
     for (uint64_t at = 1; at < 200; at++) {
