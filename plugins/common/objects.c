@@ -17,7 +17,6 @@ void mbr_objects_init(struct mbr_objects *objects, const mbr_heap *heap)
     objects->lines = (struct mbr_object_table){"line", MBR_BUSY, {NULL, 0, 0}};
     objects->streams = (struct mbr_object_table){"stream", MBR_BUSY, {NULL, 0, 0}};
     MBR_CHECK(pthread_mutex_init(&objects->lock, NULL) == 0);
-    MBR_CHECK(pthread_mutex_init(&objects->stream_lock, NULL) == 0);
     objects->mark = &mbr_answer_mark;
 }
 
@@ -29,7 +28,6 @@ void mbr_objects_finish(struct mbr_objects *objects)
     mbr_id_table_finish(&objects->extents.ids, &objects->heap);
     mbr_id_table_finish(&objects->lines.ids, &objects->heap);
     mbr_id_table_finish(&objects->streams.ids, &objects->heap);
-    MBR_CHECK(pthread_mutex_destroy(&objects->stream_lock) == 0);
     MBR_CHECK(pthread_mutex_destroy(&objects->lock) == 0);
 }
 

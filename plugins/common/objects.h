@@ -63,9 +63,6 @@ struct mbr_objects {
     uint64_t extent_max_bytes;           /* for handle_port */
     bool unmaps_single_mappings;         /* as MBR_FACT_UNMAP_SPANS_MAPPINGS tells the host */
     uint32_t device_count, device_index; /* that lists of accesses may name; its own */
-    /* Held while a driver makes or ends a stream, up to what the books say of it: a driver gives a
-     * value again at once. Taken before the lock; these calls of a driver call nobody back. */
-    pthread_mutex_t stream_lock;
     pthread_mutex_t lock;
     /* Guarded by the lock. */
     struct mbr_object_table allocations, reservations, extents;

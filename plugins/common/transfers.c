@@ -1,7 +1,6 @@
 /* Checks fills and copies and keeps the streams that were made here. Never looks at memory. */
 #include "plugins/common/transfers.h"
 
-#include "abi/base/assert.h"
 #include "abi/base/checked.h"
 #include "abi/base/error.h"
 #include "plugins/common/space.h"
@@ -26,42 +25,38 @@ static mbr_status check_range(uint64_t address, uint64_t bytes, mbr_error *error
 
 /* ---- Streams -------------------------------------------------------------------------------- */
 
-static void lock_streams(struct mbr_objects *objects)
-{
-    MBR_CHECK(pthread_mutex_lock(&objects->stream_lock) == 0);
-}
+/* A driver may give a stream's value again before the call that ended it is back here: then the
+ * record has a further life, and outlives as many ends. No lock is held over a driver's call; one
+ * that ends a stream may wait for its work. */
+struct stream {
+    struct mbr_object object;
+    uint32_t further_lives; /* guarded by the lock, as is what follows */
+    bool is_withheld;       /* in its call until the driver gives the value again */
+};
 
-static void unlock_streams(struct mbr_objects *objects)
-{
-    MBR_CHECK(pthread_mutex_unlock(&objects->stream_lock) == 0);
-}
-
-/* A record that is there already is of a stream that nobody knew the end of: the driver, which
- * gives its value again, has now told it. */
-static struct mbr_object *take_over(struct mbr_objects *objects, uint64_t value)
+/* A record that is there already is of a stream whose end is not in the books yet. */
+static struct stream *take_over(struct mbr_objects *objects, uint64_t value)
 {
     mbr_objects_lock(objects);
-    struct mbr_object *stream = mbr_id_table_find(&objects->streams.ids, value);
+    struct stream *stream = mbr_id_table_find(&objects->streams.ids, value);
+    if (stream && stream->is_withheld)
+        stream->is_withheld = false; /* the driver, which gives its value again, has told its end */
+    else if (stream)
+        stream->further_lives++;
     mbr_objects_unlock(objects);
     return stream;
 }
 
-static mbr_status create_locked(mbr_instance *instance, uint64_t *value, mbr_error *error)
+static struct stream *make_record(
+    struct mbr_objects *objects, uint64_t value, mbr_status *status, mbr_error *error)
 {
-    struct mbr_objects *objects = mbr_objects_of(instance);
-    const struct mbr_transfer_port *port = port_of(instance);
-    mbr_status status = port->stream_create(instance, value, error);
-    if (status != MBR_OK)
-        return status;
-    struct mbr_object *stream = take_over(objects, *value);
-    if (!stream)
-        stream = mbr_object_create(
-            objects, &objects->streams, *value, 0, sizeof(*stream), &status, error);
-    if (stream)
-        mbr_object_leave(objects, stream);
-    else
-        (void)port->stream_destroy(instance, *value, NULL);
-    return status;
+    struct stream *stream =
+        mbr_object_create(objects, &objects->streams, value, 0, sizeof(*stream), status, error);
+    if (stream) {
+        stream->further_lives = 0;
+        stream->is_withheld = false;
+    }
+    return stream;
 }
 
 static mbr_status stream_create(mbr_instance *instance, const mbr_stream_create_request *request,
@@ -70,51 +65,61 @@ static mbr_status stream_create(mbr_instance *instance, const mbr_stream_create_
     struct mbr_objects *objects = mbr_objects_of(instance);
     uint64_t value = 0;
     mbr_status status = mbr_answer_check_flags(request->flags, 0, error);
+    if (status == MBR_OK)
+        status = port_of(instance)->stream_create(instance, &value, error);
     if (status != MBR_OK)
         return status;
-    lock_streams(objects);
-    status = create_locked(instance, &value, error);
-    unlock_streams(objects);
-    if (status == MBR_OK)
-        answer->stream =
-            (mbr_native){.kind = mbr_objects_of(instance)->stream_kind, .value = value};
-    return status;
+    struct stream *stream = take_over(objects, value);
+    if (!stream)
+        stream = make_record(objects, value, &status, error);
+    if (!stream) {
+        (void)port_of(instance)->stream_destroy(instance, value, NULL);
+        return status;
+    }
+    mbr_object_leave(objects, &stream->object);
+    answer->stream = (mbr_native){.kind = objects->stream_kind, .value = value};
+    return MBR_OK;
 }
 
-static mbr_status destroy_locked(
-    mbr_instance *instance, uint64_t value, mbr_outcome *answer, mbr_error *error)
+/* Whether it is gone: also where nobody could tell, and the driver has given the value again. */
+static bool end_life(struct mbr_objects *objects, struct stream *stream, enum mbr_end end)
 {
-    struct mbr_objects *objects = mbr_objects_of(instance);
-    mbr_error cause = {MBR_SIZED(mbr_error)};
-    mbr_status status = MBR_OK;
-    struct mbr_object *stream = mbr_object_enter(objects, &objects->streams, value, &status, error);
-    if (!stream)
-        return status;
-    enum mbr_end end = port_of(instance)->stream_destroy(instance, value, &cause);
-    if (end == MBR_END_GONE) {
-        mbr_object_end(objects, &objects->streams, stream);
-        return MBR_OK;
-    }
-    mbr_error_copy(error, &cause);
-    if (end == MBR_END_THERE)
-        mbr_object_leave(objects, stream);
-    else /* in this call until the driver gives the value again: not named before */
-        answer->state = MBR_STATE_QUARANTINED;
-    return cause.status;
+    mbr_objects_lock(objects);
+    bool is_again = stream->further_lives != 0;
+    bool is_gone = end == MBR_END_GONE || is_again;
+    if (is_again)
+        stream->further_lives--;
+    else if (is_gone)
+        mbr_id_table_remove(&objects->streams.ids, stream->object.id);
+    else
+        stream->is_withheld = true;
+    mbr_objects_unlock(objects);
+    if (is_gone && !is_again)
+        mbr_heap_release(&objects->heap, stream);
+    return is_gone;
 }
 
 static mbr_status stream_destroy(mbr_instance *instance, const mbr_stream_destroy_request *request,
     mbr_outcome *answer, mbr_error *error)
 {
     struct mbr_objects *objects = mbr_objects_of(instance);
-    mbr_status status =
-        mbr_answer_check_stream(request->stream, mbr_objects_of(instance)->stream_kind, error);
+    mbr_error cause = {MBR_SIZED(mbr_error)};
+    mbr_status status = mbr_answer_check_stream(request->stream, objects->stream_kind, error);
     if (status != MBR_OK)
         return status;
-    lock_streams(objects);
-    status = destroy_locked(instance, request->stream.value, answer, error);
-    unlock_streams(objects);
-    return status;
+    uint64_t value = request->stream.value;
+    struct stream *stream = mbr_object_enter(objects, &objects->streams, value, &status, error);
+    if (!stream)
+        return status;
+    enum mbr_end end = port_of(instance)->stream_destroy(instance, value, &cause);
+    if (end == MBR_END_THERE)
+        mbr_object_leave(objects, &stream->object);
+    else if (end_life(objects, stream, end))
+        return MBR_OK;
+    else
+        answer->state = MBR_STATE_QUARANTINED;
+    mbr_error_copy(error, &cause);
+    return cause.status;
 }
 
 /* ---- Work ----------------------------------------------------------------------------------- */

@@ -5,8 +5,7 @@
 
 #include "plugins/common/objects.h"
 
-/* A function that fails writes the error. stream_create and stream_destroy are called under a lock,
- * one at a time: they do not wait for the device and call nobody back. */
+/* A function that fails writes the error. None is called under a lock. */
 struct mbr_transfer_port {
     mbr_status (*stream_create)(mbr_instance *instance, uint64_t *stream, mbr_error *error);
     /* Pending work goes on. */

@@ -13,6 +13,7 @@ extern "C" {
 #include <mutex>
 #include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace
@@ -35,6 +36,7 @@ struct Driver {
     mbr_end end = MBR_END_GONE; // what is told of a stream that is gone
     uint64_t refused_count = 0; // streams destroyed that were none
     uint64_t event = 0;
+    std::function<void()> ended; // a stream has, and its call is not back yet
     std::function<mbr_status(uint64_t event)> query = [](uint64_t) { return MBR_OK; };
 };
 Driver *driver;
@@ -54,6 +56,8 @@ mbr_end end_stream(mbr_instance *, uint64_t stream, mbr_error *error)
         std::lock_guard<std::mutex> guard(driver->lock);
         driver->refused_count += driver->streams.erase(stream) == 0;
     }
+    if (driver->ended)
+        std::exchange(driver->ended, nullptr)();
     std::this_thread::yield(); // who waits for a value has it before the books are settled
     if (driver->end != MBR_END_GONE)
         mbr_fail(error, MBR_SYSTEM, "nobody knows");
@@ -193,6 +197,23 @@ TEST_F(Streams, EndNobodyKnows_IsKnownWhenTheDriverGivesTheValueAgain)
     EXPECT_EQ(again, value);
     EXPECT_EQ(destroy(again), MBR_OK);
     EXPECT_EQ(destroy(again), MBR_UNKNOWN_OBJECT);
+    EXPECT_EQ(driver->refused_count, 0u);
+}
+
+// Whatever the driver says of the first end, the second stream is one of its own.
+TEST_F(Streams, ValueGivenAgainInsideTheCallThatEndsIt_HasALifeOfItsOwn)
+{
+    for (mbr_end end : {MBR_END_GONE, MBR_END_UNKNOWN}) {
+        uint64_t value = 0, again = 0;
+        ASSERT_EQ(create(&value), MBR_OK);
+        driver->end = end;
+        driver->ended = [&] { ASSERT_EQ(create(&again), MBR_OK); };
+        EXPECT_EQ(destroy(value), MBR_OK);
+        EXPECT_EQ(again, value);
+        driver->end = MBR_END_GONE;
+        EXPECT_EQ(destroy(again), MBR_OK);
+        EXPECT_EQ(destroy(again), MBR_UNKNOWN_OBJECT);
+    }
     EXPECT_EQ(driver->refused_count, 0u);
 }
 
