@@ -38,15 +38,7 @@ static mbr_status check_stream(mbr_instance *instance, uint64_t stream, mbr_erro
             "stream 2 is every thread's own, and signals come from any thread; "
             "a stream of %s would work",
             instance->driver->name.stream_create);
-    uint32_t capture = MBR_GPU_CAPTURE_NONE;
-    struct mbr_gpu_scope scope;
-    mbr_status status = mbr_gpu_enter(instance, &scope, error);
-    if (status != MBR_OK)
-        return status;
-    status = mbr_gpu_leave(instance, &scope,
-        instance->driver->call.stream_capturing(stream_at(stream), &capture),
-        instance->driver->name.stream_capturing, 0, error);
-    return status == MBR_OK ? refuse_captured(stream, capture, error) : status;
+    return MBR_OK;
 }
 
 static mbr_status event_create(mbr_instance *instance, uint64_t *event, mbr_error *error)

@@ -211,8 +211,7 @@ static mbr_status line_open(mbr_instance *instance, const mbr_line_open_request 
     (void)answer;
     mbr_status status = mbr_answer_check_flags(request->flags, 0, error);
     if (status == MBR_OK)
-        status =
-            mbr_answer_check_stream(request->stream, mbr_objects_of(instance)->stream_kind, error);
+        status = mbr_answer_check_stream(request->stream, objects->stream_kind, error);
     if (status == MBR_OK && request->line_id == 0)
         status = mbr_fail(error, MBR_INVALID_ARGUMENT, "the id is 0");
     if (status == MBR_OK)

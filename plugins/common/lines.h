@@ -16,13 +16,13 @@
 
 /* A function that fails writes the error. None waits. */
 struct mbr_line_port {
-    /* Whether a line can stand on it: asked at open alone. MBR_BUSY while the stream is being
-     * captured, also where the driver only says that asking would disturb a capture; so, too, of
-     * event_record and stream_wait, which add nothing to a capture. */
+    /* Whether a line may stand on it, whatever the driver says of it: asked at open alone. */
     mbr_status (*check_stream)(mbr_instance *instance, uint64_t stream, mbr_error *error);
     mbr_status (*event_create)(mbr_instance *instance, uint64_t *event, mbr_error *error);
     void (*event_destroy)(mbr_instance *instance, uint64_t event);
-    /* Also an event that is pending: it then stands for the new point alone. After a failure it is
+    /* MBR_BUSY while the stream is being captured, also where the driver only says that asking
+     * would disturb a capture; so, too, of stream_wait: neither adds anything to a capture. Also an
+     * event that is pending: it then stands for the new point alone. After a failure it is
      * destroyed: a capture that began meanwhile may have made it its own. */
     mbr_status (*event_record)(
         mbr_instance *instance, uint64_t event, uint64_t stream, mbr_error *error);

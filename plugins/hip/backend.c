@@ -21,6 +21,7 @@ const struct mbr_hip_functions *mbr_hip(void)
 _Static_assert(sizeof(struct mbr_gpu_calls) / sizeof(void (*)(void)) ==
         MBR_HIP_PLAIN_FUNCTIONS(COUNT) MBR_HIP_VIRTUAL_FUNCTIONS(COUNT) + COPY_COUNT,
     "each of the shared functions is listed");
+#undef COPY_COUNT
 #undef COUNT
 
 #define SAME(name, value) _Static_assert((int)MBR_HIP_##name == (value), "HIP's " #name);
@@ -104,6 +105,10 @@ static const char *find_functions(void *library, bool wants_virtual)
     MBR_HIP_VIRTUAL_FUNCTIONS(FIND_VIRTUAL)
     MBR_HIP_OWN_FUNCTIONS(FIND)
     MBR_HIP_TEXTS(FIND_TEXT)
+#undef FIND_TEXT
+#undef FIND_VIRTUAL
+#undef FIND
+#undef FIND_IF
     return missing;
 }
 
@@ -120,6 +125,7 @@ static void hand_on(struct mbr_gpu_driver *driver)
     driver->name.member = #exported;
     MBR_HIP_PLAIN_FUNCTIONS(HAND_ON)
     MBR_HIP_VIRTUAL_FUNCTIONS(HAND_ON)
+#undef HAND_ON
     driver->call.copy_async = copy_async;
     driver->name.copy_async = "hipMemcpyAsync";
 }
