@@ -65,6 +65,9 @@ uint32_t mbr_weights_choose_locked(mbr_weights *weights, uint32_t wanted)
     MBR_REQUIRES(&weights->lock);
 
 /* ---- paging.c ---- */
+/* Until no call moves the item; the lock is dropped meanwhile. */
+void mbr_weights_await_move_locked(mbr_weights *weights, const mbr_item *item)
+    MBR_REQUIRES(&weights->lock);
 /* Pages a loaded item that nobody uses out; the lock is dropped meanwhile. On failure (mbr_free's)
  * it is as it was. `now`: its streams are done. */
 mbr_status mbr_weights_page_out_locked(

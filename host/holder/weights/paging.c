@@ -38,8 +38,7 @@ static void count_locked(mbr_weights *weights, uint32_t index, int64_t by)
     weights->figures.resident_count += (uint32_t)by;
 }
 
-static void await_move_locked(mbr_weights *weights, const mbr_item *item)
-    MBR_REQUIRES(&weights->lock)
+void mbr_weights_await_move_locked(mbr_weights *weights, const mbr_item *item)
 {
     while (item->state == MBR_ITEM_MOVING)
         mbr_condition_wait(&weights->moved, &weights->lock, UINT64_MAX);
@@ -279,7 +278,9 @@ static mbr_status free_place_locked(mbr_weights *weights, uint32_t index, mbr_er
     mbr_lock_take(&weights->lock);
     if (status != MBR_OK && MBR_STATUS_CLASS(status) != MBR_CLASS_LOST)
         return status;
-    if (weights->views[index].last_use == use) {
+    /* Another use that waited for the same one may have been first. */
+    if (weights->views[index].last_use == use && at < item->stream_count &&
+        item->streams[at].value == idle.value) {
         uint32_t last = --item->stream_count;
         item->streams[at] = item->streams[last];
         item->stream_uses[at] = item->stream_uses[last];
@@ -352,7 +353,7 @@ mbr_status mbr_weights_use(mbr_weights *weights, uint32_t index, mbr_stream_hand
     mbr_item *item = &weights->items[index];
     mbr_status status = MBR_OK;
     mbr_lock_take(&weights->lock);
-    await_move_locked(weights, item);
+    mbr_weights_await_move_locked(weights, item);
     bool is_hit = item->state != MBR_ITEM_OUT && !item->is_empty;
     if (item->state == MBR_ITEM_OUT)
         status = page_in_locked(weights, index, stream, refusal, error);

@@ -183,6 +183,7 @@ static mbr_status page_all_out(mbr_weights *weights, mbr_error *error)
     mbr_status status = MBR_OK;
     mbr_lock_take(&weights->lock);
     for (uint32_t i = 0; i < weights->item_count && status == MBR_OK; i++) {
+        mbr_weights_await_move_locked(weights, &weights->items[i]);
         if (weights->items[i].state != MBR_ITEM_OUT)
             status = mbr_weights_page_out_locked(weights, i, false, error);
     }

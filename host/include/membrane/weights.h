@@ -77,8 +77,9 @@ typedef struct mbr_weights_request {
  * `victim` or with a struct_size below its first version's), MBR_STALE, MBR_OUT_OF_HOST_MEMORY. */
 MBR_API mbr_status mbr_weights_create(mbr_manager *manager, const mbr_weights_request *request,
     mbr_weights **weights, mbr_error *error);
-/* Pages everything out, behind the streams that used it. Errors, and then it lives on: MBR_IN_USE
- * with the count of items in use, MBR_QUEUE_FULL. */
+/* Pages everything out, behind the streams that used it; one look for bytes that is inside is
+ * awaited. First end the way on which the holder's callbacks come here: a later one would find it
+ * gone. Errors, and then it lives on: MBR_IN_USE with the count of items in use, MBR_QUEUE_FULL. */
 MBR_API mbr_status mbr_weights_destroy(mbr_weights *weights, mbr_error *error);
 
 /* The item's address on the device, for work on the stream, until mbr_weights_done; paged in on

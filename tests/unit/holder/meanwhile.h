@@ -5,8 +5,11 @@
 
 #include "tests/unit/bind/host_world.h"
 
+#include <chrono>
 #include <functional>
+#include <future>
 #include <utility>
+#include <vector>
 
 namespace membrane
 {
@@ -14,7 +17,7 @@ namespace membrane
 class Meanwhile
 {
   public:
-    explicit Meanwhile(HostWorld &world) : world_(world), native_(world.make_stream())
+    explicit Meanwhile(HostWorld &world) : world_(world)
     {
         order() = *mbr_cpu_order(world.cpu);
         mbr_order_vtable table = order();
@@ -22,7 +25,7 @@ class Meanwhile
         auto request = world.ep_request("meanwhile");
         request.order = &table;
         EXPECT_EQ(MBR_OK, mbr_ep_create(world.manager, &request, &ep_, &world.error));
-        EXPECT_EQ(MBR_OK, mbr_ep_attach_stream(world.manager, ep_, native_, &stream, &world.error));
+        stream = attach();
         auto bind = world.bind_request();
         bind.ep = ep_;
         EXPECT_EQ(MBR_OK, mbr_manager_bind(world.manager, &bind, &binding, &world.error));
@@ -33,20 +36,31 @@ class Meanwhile
         EXPECT_EQ(MBR_OK, mbr_ep_drain(world_.manager, ep_, kNever, &world_.error));
         EXPECT_EQ(MBR_OK, mbr_manager_unbind(world_.manager, binding, &world_.error))
             << world_.error.text;
-        EXPECT_EQ(MBR_OK, mbr_ep_detach_stream(world_.manager, stream, &world_.error));
+        for (const auto &[native, attached] : streams)
+            EXPECT_EQ(MBR_OK, mbr_ep_detach_stream(world_.manager, attached, &world_.error));
         EXPECT_EQ(MBR_OK, mbr_ep_destroy(world_.manager, ep_, kNever, &world_.error));
-        world_.end_stream(native_);
+        for (const auto &[native, attached] : streams)
+            world_.end_stream(native);
     }
 
     mbr_stream_handle stream = {0};
     mbr_binding_handle binding = {0};
+    std::vector<std::pair<mbr_native, mbr_stream_handle>>
+        streams; /* of its EP; the first is `stream` */
 
+    mbr_stream_handle attach()
+    {
+        streams.emplace_back(world_.make_stream(), mbr_stream_handle{0});
+        auto &[native, attached] = streams.back();
+        EXPECT_EQ(
+            MBR_OK, mbr_ep_attach_stream(world_.manager, ep_, native, &attached, &world_.error));
+        return attached;
+    }
     /* Once, in the next wait for the stream, which answers that it is done, however late. */
     void in_next_wait(std::function<void()> action) { act() = std::move(action); }
 
   private:
     HostWorld &world_;
-    mbr_native native_;
     mbr_ep_handle ep_ = {0};
 
     static std::function<void()> &act()
@@ -71,6 +85,16 @@ class Meanwhile
         return status;
     }
 };
+
+/* Another thread's call while this one is inside, which has to wait for it. What is right does so
+ * however long; the time is what a call that does not wait gets to do its harm. */
+template <typename Call> std::future<mbr_status> call_meanwhile(Call call)
+{
+    auto called = std::async(std::launch::async, call);
+    EXPECT_EQ(std::future_status::timeout, called.wait_for(std::chrono::milliseconds(20)))
+        << "it did not wait";
+    return called;
+}
 
 } // namespace membrane
 
