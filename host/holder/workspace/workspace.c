@@ -2,7 +2,7 @@
  * and waits for no device but where it is asked for bytes.
  *
  *     used <= committed <= bytes of the range, in each area
- *     committed_bytes of both = charged to the holder, once no release is queued
+ *     committed_bytes of both = charged to the holder, once no release is queued and none stuck
  *
  * Locking: `lock` guards the areas; the client interface is called without it, and the area is
  * marked as moving meanwhile: who has to commit, or ends, waits for that, and who is asked for
@@ -15,6 +15,7 @@
 #include "abi/base/growable.h"
 #include "abi/base/lock.h"
 #include "host/bind/seams.h"
+#include "host/holder/common/gone.h"
 #include "host/holder/common/quiet.h"
 #include "membrane/manager.h"
 #include "membrane/memory.h"
@@ -59,18 +60,32 @@ static mbr_status read_granules(mbr_manager *manager, const mbr_workspace_reques
         : status;
 }
 
-static mbr_status release_area(const mbr_workspace *workspace, mbr_area *area, mbr_error *error)
+/* Behind the stream, or `now`. */
+static mbr_range_release_request release_of(
+    const mbr_workspace *workspace, mbr_piece piece, bool now)
 {
-    uint32_t stream_count = workspace->stream.value != 0;
-    mbr_range_release_request request = {MBR_SIZED(mbr_range_release_request),
-        .flags = stream_count == 0 ? MBR_FREE_NOW : 0, .piece = {.range = area->range},
+    uint32_t stream_count = !now && workspace->stream.value != 0;
+    return (mbr_range_release_request){MBR_SIZED(mbr_range_release_request),
+        .flags = stream_count == 0 ? MBR_FREE_NOW : 0, .piece = piece,
         .streams = &workspace->stream, .stream_count = stream_count};
-    if (area->range.value == 0)
-        return MBR_OK;
-    mbr_status status = mbr_range_release(workspace->manager, &request, error);
-    if (status == MBR_OK)
-        *area = (mbr_area){0};
-    return status;
+}
+
+static mbr_status release_area(
+    const mbr_workspace *workspace, const mbr_area *area, bool now, mbr_error *error)
+{
+    mbr_range_release_request request =
+        release_of(workspace, (mbr_piece){.range = area->range}, now);
+    return area->range.value != 0 ? mbr_range_release(workspace->manager, &request, error) : MBR_OK;
+}
+
+/* Looked up now, so that a wrong one is refused here and not when the workspace is to end. */
+static mbr_status check_stream(
+    const mbr_workspace *workspace, const mbr_area *area, mbr_error *error)
+{
+    mbr_range_release_request nothing =
+        release_of(workspace, (mbr_piece){.range = area->range}, false);
+    mbr_range_decommit_result result = {MBR_SIZED(mbr_range_decommit_result)};
+    return mbr_range_decommit(workspace->manager, &nothing, &result, error);
 }
 
 static mbr_status reserve_area(mbr_workspace *workspace, const mbr_workspace_request *request,
@@ -85,7 +100,7 @@ static mbr_status reserve_area(mbr_workspace *workspace, const mbr_workspace_req
     mbr_status status = mbr_range_reserve(workspace->manager, &reserve, &result, error);
     workspace->areas[scope] =
         (mbr_area){.range = result.range, .address = result.address, .bytes = result.bytes};
-    return status;
+    return status == MBR_OK ? check_stream(workspace, &workspace->areas[scope], error) : status;
 }
 
 mbr_status mbr_workspace_create(mbr_manager *manager, const mbr_workspace_request *request,
@@ -111,27 +126,14 @@ mbr_status mbr_workspace_create(mbr_manager *manager, const mbr_workspace_reques
     for (uint32_t i = 0; i < MBR_WORKSPACE_SCOPE_COUNT && status == MBR_OK; i++)
         status = reserve_area(made, &own, i, error);
     if (status != MBR_OK) {
-        (void)release_area(made, &made->areas[0], NULL); /* nothing is mapped: it is accepted */
+        for (uint32_t i = 0; i < MBR_WORKSPACE_SCOPE_COUNT; i++) /* nothing is mapped: accepted */
+            (void)release_area(made, &made->areas[i], true, NULL);
         mbr_heap_release(mbr_manager_heap(manager), made);
         return status;
     }
     mbr_lock_init(&made->lock, MBR_RANK_CLIENT);
     mbr_condition_init(&made->moved);
     *workspace = made;
-    return MBR_OK;
-}
-
-mbr_status mbr_workspace_destroy(mbr_workspace *workspace, mbr_error *error)
-{
-    for (uint32_t i = 0; i < MBR_WORKSPACE_SCOPE_COUNT; i++) {
-        mbr_status status = release_area(workspace, &workspace->areas[i], error);
-        if (status != MBR_OK)
-            return status;
-    }
-    mbr_condition_finish(&workspace->moved);
-    mbr_lock_finish(&workspace->lock);
-    mbr_heap heap = workspace->heap;
-    mbr_heap_release(&heap, workspace);
     return MBR_OK;
 }
 
@@ -175,23 +177,55 @@ static mbr_status commit_locked(mbr_workspace *workspace, mbr_area *area, uint64
 }
 
 /* Whole extents from `keep` bytes on, all of which nobody has taken. Returns the bytes; 0: the
- * queue is full, or the range pinned. The area is moving. */
+ * queue is full, or the range pinned; with `now` also where some of them are not gone yet. The area
+ * is moving. */
 static uint64_t decommit_locked(mbr_workspace *workspace, mbr_area *area, uint64_t keep, bool now)
     MBR_REQUIRES(&workspace->lock)
 {
     uint64_t before = area->committed;
     area->committed = keep;
     mbr_lock_drop(&workspace->lock);
-    uint32_t stream_count = !now && workspace->stream.value != 0;
-    mbr_range_release_request request = {MBR_SIZED(mbr_range_release_request),
-        .flags = stream_count == 0 ? MBR_FREE_NOW : 0, .piece = {area->range, keep, before - keep},
-        .streams = &workspace->stream, .stream_count = stream_count};
+    mbr_range_release_request request =
+        release_of(workspace, (mbr_piece){area->range, keep, before - keep}, now);
     mbr_range_decommit_result result = {MBR_SIZED(mbr_range_decommit_result)};
     mbr_status status = mbr_range_decommit(workspace->manager, &request, &result, NULL);
+    bool is_given = status == MBR_OK &&
+        (!now || mbr_range_is_gone(workspace->manager, area->range, keep, before - keep));
     mbr_lock_take(&workspace->lock);
     if (status != MBR_OK)
         area->committed = before;
-    return before - area->committed;
+    return is_given ? before - keep : 0;
+}
+
+/* ---- End of life */
+
+/* Whoever is at the area is awaited. It stays, where that is refused. */
+static mbr_status end_area(mbr_workspace *workspace, mbr_area *area, mbr_error *error)
+{
+    mbr_lock_take(&workspace->lock);
+    begin_move_locked(workspace, area);
+    mbr_lock_drop(&workspace->lock);
+    mbr_status status = release_area(workspace, area, false, error);
+    mbr_lock_take(&workspace->lock);
+    if (status == MBR_OK)
+        *area = (mbr_area){0};
+    end_move_locked(workspace, area);
+    mbr_lock_drop(&workspace->lock);
+    return status;
+}
+
+mbr_status mbr_workspace_destroy(mbr_workspace *workspace, mbr_error *error)
+{
+    for (uint32_t i = 0; i < MBR_WORKSPACE_SCOPE_COUNT; i++) {
+        mbr_status status = end_area(workspace, &workspace->areas[i], error);
+        if (status != MBR_OK)
+            return status;
+    }
+    mbr_condition_finish(&workspace->moved);
+    mbr_lock_finish(&workspace->lock);
+    mbr_heap heap = workspace->heap;
+    mbr_heap_release(&heap, workspace);
+    return MBR_OK;
 }
 
 /* ---- Taking */
@@ -235,12 +269,12 @@ mbr_status mbr_workspace_take(mbr_workspace *workspace, uint32_t scope, uint64_t
 
 /* ---- Ending */
 
-/* What of the area is kept: 0 of a session; of steps down to the mark, if much is above it. */
-static uint64_t keep_of(mbr_workspace *workspace, const mbr_area *area, uint32_t scope)
+/* Counts a step that ends, and moves the mark. Returns what of its area is kept: down to the mark,
+ * if much is above it. */
+static uint64_t count_step_locked(mbr_workspace *workspace, const mbr_area *area)
+    MBR_REQUIRES(&workspace->lock)
 {
     uint64_t keep;
-    if (scope == MBR_WORKSPACE_SESSION)
-        return 0;
     workspace->step_count++;
     workspace->peak_bytes = mbr_max(workspace->peak_bytes, area->used);
     workspace->mark_bytes -= workspace->mark_bytes / MARK_DECAY_DIVISOR;
@@ -258,7 +292,7 @@ void mbr_workspace_end(mbr_workspace *workspace, uint32_t scope)
     mbr_area *area = &workspace->areas[scope];
     mbr_lock_take(&workspace->lock);
     begin_move_locked(workspace, area);
-    uint64_t keep = keep_of(workspace, area, scope);
+    uint64_t keep = scope == MBR_WORKSPACE_STEP ? count_step_locked(workspace, area) : 0;
     area->used = 0;
     if (keep < area->committed)
         decommit_locked(workspace, area, keep, false);

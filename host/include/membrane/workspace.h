@@ -2,8 +2,8 @@
  * once.
  *
  *   step     what is taken lives until mbr_workspace_end(…, MBR_WORKSPACE_STEP); then the same
- *            addresses serve the next step, whose work is on the workspace's stream and so comes
- * after session  what is taken lives until the session ends, over any number of steps
+ *            addresses serve the next step: its work is on the same stream and comes after
+ *   session  what is taken lives until the session ends, over any number of steps
  *
  * Each scope is a growing range: addresses never move, commitment follows the need. A step's stays
  * at its high-water mark, which falls slowly when later steps need less. In the steady state a take
@@ -39,12 +39,13 @@ typedef struct mbr_workspace_request {
     uint64_t unit_bytes; /* by which it grows, a whole number of granules; 0: the recommended one */
 } mbr_workspace_request;
 
-/* Takes addresses and no bytes. Errors: those of mbr_range_reserve; MBR_STALE (holder),
- * MBR_OUT_OF_HOST_MEMORY. */
+/* Takes addresses and no bytes. Errors: those of mbr_range_reserve; MBR_STALE (holder, stream),
+ * MBR_INVALID_ARGUMENT (a stream of another EP), MBR_OUT_OF_HOST_MEMORY. */
 MBR_API mbr_status mbr_workspace_create(mbr_manager *manager, const mbr_workspace_request *request,
     mbr_workspace **workspace, mbr_error *error);
 /* Behind the stream. Whatever was taken is over. MBR_QUEUE_FULL, MBR_BUSY (pinned): call it again;
- * nothing may be taken any more. */
+ * nothing may be taken any more. One look for bytes that is inside is awaited; first end the way on
+ * which the holder's callbacks come here. */
 MBR_API mbr_status mbr_workspace_destroy(mbr_workspace *workspace, mbr_error *error);
 
 /* `align_bytes` is a power of two up to the granule; 0: 256. 0 bytes get an address of their own.

@@ -298,7 +298,74 @@ TEST(Workspace, TakenWhileItLooksWhatToGive_StaysCommitted)
     EXPECT_EQ(MBR_OK, mbr_workspace_destroy(watched, &world.error)) << world.error.text;
 }
 
+TEST(Workspace, DestroyedWhileItLooksWhatToGive_WaitsForTheLook)
+{
+    WorkspaceWorld world;
+    SKIP_WITHOUT_CPU_EP(world);
+    Meanwhile meanwhile(world);
+    auto request = world.request();
+    request.binding = meanwhile.binding;
+    request.stream = meanwhile.stream;
+    mbr_workspace *watched;
+    uint64_t address;
+    ASSERT_EQ(MBR_OK, mbr_workspace_create(world.manager, &request, &watched, &world.error));
+    ASSERT_EQ(
+        MBR_OK, mbr_workspace_take(watched, kStep, 2 * kUnit, 0, &address, nullptr, &world.error));
+    mbr_workspace_end(watched, kStep);
+    std::future<mbr_status> destroyed;
+    meanwhile.in_next_wait([&] {
+        destroyed = call_meanwhile([&] { return mbr_workspace_destroy(watched, nullptr); });
+    });
+    EXPECT_EQ(kUnit, mbr_workspace_give(watched, kUnit));
+    EXPECT_EQ(MBR_OK, destroyed.get());
+}
+
+TEST(Workspace, StreamOfAnotherEp_IsRefusedAtCreate)
+{
+    WorkspaceWorld world;
+    SKIP_WITHOUT_CPU_EP(world);
+    Meanwhile meanwhile(world);
+    auto request = world.request();
+    mbr_workspace *other;
+    request.stream = meanwhile.stream;
+    EXPECT_EQ(
+        MBR_INVALID_ARGUMENT, mbr_workspace_create(world.manager, &request, &other, &world.error));
+    EXPECT_EQ(nullptr, other);
+}
+
+TEST(Workspace, StreamThatIsNone_IsRefusedAtCreateAndLeavesNoRange)
+{
+    WorkspaceWorld world;
+    auto request = world.request();
+    mbr_workspace *other;
+    mbr_native native = world.make_stream();
+    ASSERT_EQ(MBR_OK,
+        mbr_ep_attach_stream(world.manager, world.ep, native, &request.stream, &world.error));
+    ASSERT_EQ(MBR_OK, mbr_ep_detach_stream(world.manager, request.stream, &world.error));
+    world.end_stream(native);
+    EXPECT_EQ(MBR_STALE, mbr_workspace_create(world.manager, &request, &other, &world.error));
+    EXPECT_EQ(nullptr, other);
+}
+
 /* ---- Faults and threads */
+
+TEST(WorkspaceFault, UnmapFails_WhatIsStuckIsNotGiven)
+{
+    Faulty faulty;
+    WorkspaceWorld world(
+        64 * kMiB, nullptr, "tests/support/libmembrane-faulty.so", faulty.options());
+    world.take(kStep, 4 * kUnit);
+    world.end(kStep);
+    world.settle();
+    faulty.fail(FAULTY_UNMAP, 1);
+    EXPECT_EQ(0u, mbr_workspace_give(world.workspace, kUnit));
+    EXPECT_TRUE(faulty.stop());
+    EXPECT_EQ(4 * kUnit, world.charged());
+    uint64_t released;
+    ASSERT_EQ(MBR_OK, mbr_manager_trim(world.manager, world.mechanism, 0, &released, &world.error));
+    EXPECT_EQ(3 * kUnit, world.charged());
+    EXPECT_EQ(world.committed(kStep), world.charged());
+}
 
 TEST(WorkspaceFault, EachHeapCallOfASession_FailsOnceAndThenItWorks)
 {
