@@ -1,5 +1,6 @@
 /* The extents of one area: committed when no free page is left, given back when they are empty.
  * Knows nothing of sequences. */
+#include "host/holder/common/gone.h"
 #include "host/holder/paged/internal.h"
 
 #include <utlist.h>
@@ -120,19 +121,24 @@ static void add_extent_locked(mbr_paged *store, mbr_paged_area *area, mbr_paged_
     area->free_count += area->extent_pages;
 }
 
-/* One that a failed undo has stuck is taken last from now on. */
+/* What has not gone, behind somebody or stuck, is taken last from now on. */
+static void add_absent_locked(mbr_paged *store, mbr_paged_area *area, mbr_paged_extent *extent,
+    bool gone) MBR_REQUIRES(&store->lock)
+{
+    (void)store;
+    if (gone)
+        DL_PREPEND(area->absent, extent);
+    else
+        DL_APPEND(area->absent, extent);
+    area->absent_count++;
+}
+
 static void return_absent_locked(mbr_paged *store, mbr_paged_area *area, const mbr_piece *pieces,
     uint32_t count, bool stuck) MBR_REQUIRES(&store->lock)
 {
-    (void)store;
-    for (uint32_t i = count; i-- > 0;) {
-        mbr_paged_extent *extent = &area->extents[pieces[i].offset_bytes / area->extent_bytes];
-        if (stuck)
-            DL_APPEND(area->absent, extent);
-        else
-            DL_PREPEND(area->absent, extent);
-    }
-    area->absent_count += count;
+    for (uint32_t i = count; i-- > 0;)
+        add_absent_locked(
+            store, area, &area->extents[pieces[i].offset_bytes / area->extent_bytes], !stuck);
 }
 
 static mbr_status grow(mbr_paged *store, const mbr_paged_area *area, const mbr_piece *pieces,
@@ -197,36 +203,39 @@ mbr_status mbr_area_take_locked(mbr_paged *store, mbr_paged_area *area, mbr_page
     return status;
 }
 
+/* *gone: and nothing of it is left, waiting or stuck. */
 static mbr_status decommit(
-    mbr_paged *store, const mbr_paged_area *area, const mbr_paged_extent *extent)
+    mbr_paged *store, const mbr_paged_area *area, const mbr_paged_extent *extent, bool *gone)
 {
     uint64_t offset = (uint64_t)(extent - area->extents) * area->extent_bytes;
     mbr_range_release_request request = {MBR_SIZED(mbr_range_release_request),
         .flags = MBR_FREE_NOW, .piece = {area->range, offset, area->extent_bytes}};
     mbr_range_decommit_result result = {MBR_SIZED(mbr_range_decommit_result)};
-    return mbr_range_decommit(store->manager, &request, &result, NULL);
+    mbr_status status = mbr_range_decommit(store->manager, &request, &result, NULL);
+    *gone = status == MBR_OK &&
+        mbr_range_is_gone(store->manager, area->range, offset, area->extent_bytes);
+    return status;
 }
 
 uint64_t mbr_area_trim_locked(mbr_paged *store, mbr_paged_area *area, uint32_t keep_count)
 {
     uint64_t bytes = 0;
-    mbr_status status = MBR_OK;
-    while (status == MBR_OK && area->empty_count > keep_count) {
+    while (area->empty_count > keep_count) {
+        bool gone;
         mbr_paged_extent *extent = area->empty;
         DL_DELETE(area->empty, extent);
         area->empty_count--;
         area->present_count--;
         area->free_count -= area->extent_pages;
         mbr_lock_drop(&store->lock);
-        status = decommit(store, area, extent);
+        mbr_status status = decommit(store, area, extent, &gone);
         mbr_lock_take(&store->lock);
         if (status != MBR_OK) {
             add_extent_locked(store, area, extent);
             break;
         }
-        bytes += area->extent_bytes;
-        DL_PREPEND(area->absent, extent);
-        area->absent_count++;
+        bytes += gone ? area->extent_bytes : 0;
+        add_absent_locked(store, area, extent, gone);
     }
     return bytes;
 }

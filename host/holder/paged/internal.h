@@ -4,10 +4,13 @@
  * preempted sequence has pages that are its alone. An area is one range; extents of it are
  * committed when no free page is left and given back when none of their pages is used:
  *
- *     absent --grow--> empty <--> partial <--> full          of one extent; empty --decommit-->
- * absent committed pages = pages in use + free_count            of one area, at rest pages in use
- * = shared_count + exclusive_count       of the store's own, at rest sum over sequences of
- * exclusive_count = exclusive_count of the store
+ *     absent --grow--> empty <--> partial <--> full; empty --decommit--> absent
+ *
+ * At rest, of one area, of the store's own, and over all sequences:
+ *
+ *     committed pages = pages in use + free_count
+ *     pages in use = shared_count + exclusive_count
+ *     sum of exclusive_count = exclusive_count of the store
  *
  * Whom a page that one alone has belongs to is known without a list: `holders` is the XOR of all
  * that have it, so with one reference it is that one.
@@ -152,7 +155,8 @@ mbr_status mbr_area_take_locked(mbr_paged *store, mbr_paged_area *area, mbr_page
 void mbr_area_put_locked(mbr_paged *store, mbr_paged_area *area, uint32_t page)
     MBR_REQUIRES(&store->lock);
 /* Gives empty extents back down to `keep_count`; the bytes that went. One that is refused stays
- * empty and committed. The lock is dropped meanwhile. */
+ * empty and committed; one that waits or is stuck is no byte that went. The lock is dropped
+ * meanwhile. */
 uint64_t mbr_area_trim_locked(mbr_paged *store, mbr_paged_area *area, uint32_t keep_count)
     MBR_REQUIRES(&store->lock);
 

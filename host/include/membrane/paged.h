@@ -90,8 +90,9 @@ typedef struct mbr_paged_figures {
     uint64_t exclusive_page_count;
     uint64_t free_page_count; /* committed and in nobody's use */
     uint64_t saved_page_count;
-    uint64_t committed_bytes; /* charged to the holder */
-    uint64_t saved_bytes;     /* charged to the saved holder */
+    /* Charged to the holder, to the saved one; what was given back and has not gone, behind a
+     * capture, a graph or a refused unmap, is charged and not counted here. */
+    uint64_t committed_bytes, saved_bytes;
     uint64_t copied_bytes;    /* before writes to shared pages, since the store was made */
     uint64_t preempted_count; /* preemptions that moved a page */
 } mbr_paged_figures;

@@ -225,6 +225,32 @@ TEST(PagedFault, Decommit_Refused_LeavesTheExtentFreeAndChargedUntilTheNextTime)
     EXPECT_EQ(0u, world.paid(world.holder).charged_bytes);
 }
 
+/* What a refused unmap has stuck stays charged: it is no byte given, and others' places come first.
+ */
+TEST(PagedFault, Unmap_Fails_NoBytesAreGivenAndItsPlaceIsTakenLast)
+{
+    Faulty faulty;
+    PagedShape shape;
+    shape.max_pages = 32;
+    PagedWorld world(shape, 64 * kMiB, 64 * kMiB, nullptr, kFaulty, faulty.options());
+    Plain *plain;
+    ASSERT_EQ(MBR_OK, world.begin(&plain));
+    ASSERT_EQ(MBR_OK, world.append(plain, 1));
+    ASSERT_EQ(MBR_OK, world.rewind(plain, 0));
+    faulty.fail(FAULTY_UNMAP, 1);
+    EXPECT_EQ(0u, mbr_paged_give(world.store, UINT64_MAX));
+    EXPECT_TRUE(faulty.stop());
+    EXPECT_EQ(0u, world.read().committed_bytes);
+    EXPECT_EQ(4096u, world.paid(world.holder).charged_bytes);
+    ASSERT_EQ(MBR_OK, mbr_paged_append(world.store, plain->handle, 96, nullptr, &world.error))
+        << world.error.text;
+    EXPECT_EQ(4096u, world.read().committed_bytes) << "the other place";
+    ASSERT_EQ(MBR_OK, mbr_paged_rewind(world.store, plain->handle, 0, &world.error));
+    uint64_t released;
+    ASSERT_EQ(MBR_OK, mbr_manager_trim(world.manager, world.mechanism, 0, &released, &world.error));
+    EXPECT_EQ(4096u, world.paid(world.holder).charged_bytes);
+}
+
 /* The undo of a growth fails as well: what is stuck is charged and out of use, the store goes on in
  * other places, and after a trim that one works again. */
 TEST(PagedFault, Growth_WhoseUndoFails_StuckPlaceIsTakenLastAndTheStoreGoesOn)
