@@ -9,7 +9,7 @@
  * is ever booked below zero. */
 #include "host/alloc/payer.h"
 
-static mbr_payer *payer_at(const mbr_arena *arena, uint32_t index)
+mbr_payer *mbr_payer_at(const mbr_arena *arena, uint32_t index)
 {
     return &arena->payers[index >> MBR_PAYER_PAGE_BITS][index & (MBR_PAYERS_OF_PAGE - 1)];
 }
@@ -18,7 +18,7 @@ static mbr_payer *payer_at(const mbr_arena *arena, uint32_t index)
 static uint64_t sum_locked(const mbr_arena *arena, uint32_t index, bool freed)
     MBR_REQUIRES(&arena->lock)
 {
-    const mbr_payer *payer = payer_at(arena, index);
+    const mbr_payer *payer = mbr_payer_at(arena, index);
     uint64_t sum = freed ? payer->freed_bytes : payer->allocated_bytes;
     for (mbr_cache *cache = arena->caches; cache != NULL; cache = cache->next) {
         mbr_tally_page *page =
@@ -57,7 +57,7 @@ static void move(mbr_holder *from, mbr_holder *to, uint64_t bytes)
 void mbr_payers_fold_locked(mbr_arena *arena)
 {
     for (uint32_t i = 1; i < arena->payer_count; i++) {
-        mbr_payer *payer = payer_at(arena, i);
+        mbr_payer *payer = mbr_payer_at(arena, i);
         if (payer->exact || payer->holder == NULL)
             continue;
         uint64_t total = total_locked(arena, i);
@@ -77,9 +77,9 @@ void mbr_payers_absorb_locked(mbr_arena *arena, mbr_cache *cache)
         if (page == NULL)
             continue;
         mbr_tally *tally = &page->tallies[i & (MBR_PAYERS_OF_PAGE - 1)];
-        payer_at(arena, i)->allocated_bytes +=
+        mbr_payer_at(arena, i)->allocated_bytes +=
             atomic_load_explicit(&tally->allocated_bytes, memory_order_relaxed);
-        payer_at(arena, i)->freed_bytes +=
+        mbr_payer_at(arena, i)->freed_bytes +=
             atomic_load_explicit(&tally->freed_bytes, memory_order_relaxed);
     }
 }
@@ -92,14 +92,14 @@ mbr_status mbr_payer_charge_slow(
     if (index == 0)
         return MBR_OK;
     if ((memo->bits & MBR_WORD_EXACT) != 0) {
-        mbr_holder *holder = payer_at(arena, index)->holder;
+        mbr_holder *holder = mbr_payer_at(arena, index)->holder;
         mbr_status status = mbr_try_transfer(arena->cache_holder, holder, bytes, refusal);
         if (status == MBR_OK)
             mbr_mapped_transfer(arena->cache_holder, holder, bytes);
         return status;
     }
     mbr_lock_take(&arena->lock);
-    payer_at(arena, index)->allocated_bytes += bytes;
+    mbr_payer_at(arena, index)->allocated_bytes += bytes;
     mbr_lock_drop(&arena->lock);
     return MBR_OK;
 }
@@ -109,7 +109,7 @@ void mbr_payer_refund_locked(mbr_arena *arena, uint64_t word, uint64_t bytes)
     uint32_t index = mbr_word_payer(word);
     if (index == 0)
         return;
-    mbr_payer *payer = payer_at(arena, index);
+    mbr_payer *payer = mbr_payer_at(arena, index);
     if (payer->exact)
         move(payer->holder, arena->cache_holder, bytes);
     else
@@ -124,7 +124,7 @@ static uint32_t find_place_locked(mbr_arena *arena, const mbr_holder *holder)
 {
     uint32_t vacant = MBR_PAYER_LIMIT_COUNT;
     for (uint32_t i = 0; i < arena->payer_count; i++) {
-        const mbr_payer *payer = payer_at(arena, i);
+        const mbr_payer *payer = mbr_payer_at(arena, i);
         if (payer->holder == holder && payer->holder_id == mbr_holder_id(holder))
             return i;
         bool gone = payer->holder == NULL || payer->holder == holder;
@@ -149,7 +149,7 @@ static mbr_status add_locked(mbr_arena *arena, uint32_t index, mbr_holder *holde
         return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for the place of a holder");
     mbr_holder_figures figures = {MBR_SIZED(mbr_holder_figures)};
     mbr_holder_figures_read(holder, &figures);
-    mbr_payer *payer = payer_at(arena, index);
+    mbr_payer *payer = mbr_payer_at(arena, index);
     payer->holder = holder;
     payer->holder_id = mbr_holder_id(holder);
     payer->exact = index != 0 && figures.allowance_bytes != MBR_NO_ALLOWANCE;
@@ -180,7 +180,7 @@ void mbr_payer_refund_slow(mbr_arena *arena, mbr_cache *cache, uint64_t word, ui
     if (index == 0)
         return;
     if ((word & MBR_WORD_EXACT) != 0) {
-        move(payer_at(arena, index)->holder, arena->cache_holder, bytes);
+        move(mbr_payer_at(arena, index)->holder, arena->cache_holder, bytes);
         return;
     }
     mbr_tally *tally = cache != NULL ? mbr_payer_make_tally(cache, index) : NULL;
@@ -201,10 +201,10 @@ mbr_status mbr_payer_find(
             "the holder is of another authority than the binding; create one under it");
     mbr_lock_take(&arena->lock);
     uint32_t index = find_place_locked(arena, holder);
-    bool known = index < arena->payer_count && payer_at(arena, index)->holder == holder &&
-        payer_at(arena, index)->holder_id == mbr_holder_id(holder);
+    bool known = index < arena->payer_count && mbr_payer_at(arena, index)->holder == holder &&
+        mbr_payer_at(arena, index)->holder_id == mbr_holder_id(holder);
     mbr_status status = known ? MBR_OK : add_locked(arena, index, holder, error);
-    bool exact = status == MBR_OK && payer_at(arena, index)->exact;
+    bool exact = status == MBR_OK && mbr_payer_at(arena, index)->exact;
     mbr_lock_drop(&arena->lock);
     if (status != MBR_OK)
         return status;
@@ -226,7 +226,7 @@ void mbr_arena_forget_holder(mbr_arena *arena, uint64_t holder_id)
 {
     mbr_lock_take(&arena->lock);
     for (uint32_t i = 1; i < arena->payer_count; i++) {
-        mbr_payer *payer = payer_at(arena, i);
+        mbr_payer *payer = mbr_payer_at(arena, i);
         if (payer->holder != NULL && payer->holder_id == holder_id) {
             payer->holder = NULL;
             payer->holder_id = 0;

@@ -5,6 +5,9 @@
 
 #include "host/alloc/record.h"
 
+/* Of an index below MBR_PAYER_LIMIT_COUNT whose page is there. */
+mbr_payer *mbr_payer_at(const mbr_arena *arena, uint32_t index);
+
 /* Finds or adds the holder and fills *memo. `cache` NULL: a thread without one. Errors:
  * MBR_INVALID_ARGUMENT (another authority), MBR_OUT_OF_HOST_MEMORY, MBR_OUT_OF_DESCRIPTORS. */
 mbr_status mbr_payer_find(

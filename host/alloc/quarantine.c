@@ -12,8 +12,7 @@ static uint64_t bytes_of(const mbr_arena *arena, uint32_t block)
 
 static mbr_holder *payer_of(const mbr_arena *arena, uint64_t word) MBR_REQUIRES(&arena->lock)
 {
-    uint32_t index = mbr_word_payer(word);
-    return arena->payers[index >> MBR_PAYER_PAGE_BITS][index & (MBR_PAYERS_OF_PAGE - 1)].holder;
+    return mbr_payer_at(arena, mbr_word_payer(word))->holder;
 }
 
 /* Its charge is in the books by now. */

@@ -50,6 +50,11 @@ void mbr_ahead_forget_locked(mbr_range *range)
 void mbr_backing_set_ahead(mbr_backing *backing, uint64_t ahead_bytes)
 {
     atomic_store_explicit(&backing->ahead_limit_bytes, ahead_bytes, memory_order_relaxed);
+    mbr_lock_take(&backing->lock);
+    while (backing->ahead != NULL && backing->ahead_bytes > ahead_bytes)
+        mbr_ahead_forget_locked(backing->ahead);
+    mbr_lock_drop(&backing->lock);
+    mbr_backing_keep_watermark(backing);
 }
 
 uint64_t mbr_backing_ahead_limit(mbr_backing *backing)
@@ -73,24 +78,36 @@ mbr_status mbr_ahead_refuse_undefined(mbr_error *error)
         "filled when it is handed out, and nothing is mapped ahead of that");
 }
 
-mbr_status mbr_ahead_check_room(mbr_backing *backing, uint64_t bytes, mbr_error *error)
+mbr_status mbr_ahead_take_room(mbr_backing *backing, uint64_t bytes, mbr_error *error)
 {
     uint64_t limit_bytes = mbr_backing_ahead_limit(backing);
     if (atomic_load_explicit(&backing->fresh_is_undefined, memory_order_relaxed))
         return mbr_ahead_refuse_undefined(error);
     mbr_lock_take(&backing->lock);
-    uint64_t before = backing->ahead_bytes;
-    if (bytes <= limit_bytes)
-        forget_stale_locked(backing, limit_bytes - bytes);
-    uint64_t stands = backing->ahead_bytes;
+    uint64_t before = backing->ahead_bytes, coming = backing->ahead_coming_bytes;
+    bool fits = bytes <= limit_bytes && coming <= limit_bytes - bytes;
+    if (fits)
+        forget_stale_locked(backing, limit_bytes - bytes - coming);
+    bool forgot = backing->ahead_bytes != before;
+    uint64_t stands = backing->ahead_bytes + coming;
+    fits = fits && stands <= limit_bytes - bytes;
+    if (fits)
+        backing->ahead_coming_bytes += bytes;
     mbr_lock_drop(&backing->lock);
-    if (stands != before) /* parked like other cache from now on */
+    if (forgot) /* parked like other cache from now on */
         mbr_backing_keep_watermark(backing);
-    if (bytes <= limit_bytes && stands <= limit_bytes - bytes)
+    if (fits)
         return MBR_OK;
     return mbr_fail(error, MBR_OVER_BUDGET,
         "%llu bytes more ahead of need, where %llu stand, are above the binding's ahead_bytes %llu",
         (unsigned long long)bytes, (unsigned long long)stands, (unsigned long long)limit_bytes);
+}
+
+void mbr_ahead_leave_room(mbr_backing *backing, uint64_t bytes)
+{
+    mbr_lock_take(&backing->lock);
+    backing->ahead_coming_bytes -= bytes;
+    mbr_lock_drop(&backing->lock);
 }
 
 /* ---- Adopting

@@ -63,7 +63,8 @@ mbr_holder *mbr_backing_cache(mbr_backing *backing);
 mbr_port *mbr_backing_port(mbr_backing *backing);
 mbr_authority *mbr_backing_authority(mbr_backing *backing);
 void mbr_backing_set_keep(mbr_backing *backing, uint64_t keep_bytes);
-/* What stands ahead already and is above it stays until it is adopted or pressed. */
+/* What stands ahead above it is parked like other cache from now on: range by range, what stands
+ * longest first. */
 void mbr_backing_set_ahead(mbr_backing *backing, uint64_t ahead_bytes);
 uint64_t mbr_backing_ahead_limit(mbr_backing *backing);
 /* What slabs over its spans hold idle counts against the backing's watermark:

@@ -254,24 +254,24 @@ static bool note_fill(mbr_range *range, uint64_t stream_id)
     return true;
 }
 
-/* Nothing is unmapped under a fill that may still run (I11): the stream is waited for, and where
- * that fails (also because a capture is open) the filled items are stuck until a retry sees them
- * done. */
+/* Nothing is unmapped under a fill that may still run (I11): the stream is waited for once, and
+ * where that fails (also because a capture is open) the filled items are stuck until a retry sees
+ * them done. */
 static void settle_fills(mbr_growth_run *run)
 {
     mbr_plan *plan = &run->plan;
-    bool waits = run->options->stream_id != 0, is_done = false;
+    bool waits = run->options->stream_id != 0, asked = false;
     for (uint64_t i = 0; i < plan->item_count && waits; i++) {
         mbr_plan_item *item = &plan->items[i];
         if (!item->filled)
             continue;
-        if (!is_done) {
+        if (!asked) {
             uint64_t deadline = mbr_clock_now(&mbr_clock_monotonic) + UNDO_WAIT_NS;
-            is_done = mbr_context_synchronize(
-                          item->range->context, run->options->stream_id, deadline, NULL) == MBR_OK;
+            if (mbr_context_synchronize(
+                    item->range->context, run->options->stream_id, deadline, NULL) == MBR_OK)
+                return;
+            asked = true;
         }
-        if (is_done)
-            return;
         item->extent->content = MBR_CONTENT_UNDEFINED; /* a loss may take the fill along (I21) */
         bool may_retry = note_fill(item->range, run->options->stream_id);
         if (item->stage == MBR_STAGE_MAPPED)
@@ -372,6 +372,7 @@ static void park_item_locked(mbr_growth_run *run, mbr_plan_item *item)
     mbr_extent_move(run->backing, item->extent, MBR_EXTENT_MAPPED);
     mbr_extent_move(run->backing, item->extent, MBR_EXTENT_PARKED);
     mbr_range_set_slot(item->range, item->index, MBR_SLOT_PARKED);
+    item->range->slots[item->index].planned = false; /* from here on an adoption may take it */
     mbr_ahead_mark_locked(item->range, item->index);
 }
 
@@ -410,8 +411,8 @@ static void publish(mbr_growth_run *run, mbr_range_grow_result *result)
     }
     for (uint32_t i = 0; i < plan->part_count; i++)
         mbr_range_update_committed_end(plan->parts[i].range);
+    mbr_mapped_add(run->options->holder, mapped); /* before an adoption moves it on */
     mbr_lock_drop(&backing->lock);
-    mbr_mapped_add(run->options->holder, mapped);
     if (plan->parked_bytes != 0 && run->options->holder != backing->cache)
         mbr_mapped_transfer(backing->cache, run->options->holder, plan->parked_bytes);
     mbr_grant_return(run->options->holder, run->granted_bytes);
@@ -566,10 +567,14 @@ __attribute__((noinline)) static mbr_status grow_by_plan(mbr_backing *backing,
         return status;
     if (!run.plan.ahead) /* what nobody was given is in no graph; the growth that adopts it notes */
         note_graphs(&run.plan, options->stream_id);
+    uint64_t coming_bytes = run.plan.ahead ? run.plan.create_bytes + run.plan.pool_bytes : 0;
     if (run.plan.ahead)
-        status = mbr_ahead_check_room(backing, run.plan.create_bytes + run.plan.pool_bytes, error);
+        status = mbr_ahead_take_room(backing, coming_bytes, error);
+    bool has_room = run.plan.ahead && status == MBR_OK;
     if (status == MBR_OK)
         status = attempt_under_pressure(&run, result);
+    if (has_room)
+        mbr_ahead_leave_room(backing, coming_bytes);
     if (status == MBR_OVER_BUDGET && refusal.reason != 0 && !run.refused_by_client &&
         !run.plan.ahead)
         mbr_context_give_refusal(run.plan.parts[0].range->context, &refusal, options->refusal);

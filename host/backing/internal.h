@@ -221,7 +221,8 @@ struct mbr_backing {
     mbr_backing_user *users;
     mbr_prefix *prefixes;
     uint64_t pooled_bytes, parked_bytes, held_bytes, span_bytes;
-    uint64_t ahead_bytes; /* of parked */
+    uint64_t ahead_bytes;        /* of parked */
+    uint64_t ahead_coming_bytes; /* being mapped ahead */
     _Atomic uint64_t ahead_limit_bytes;
     _Atomic bool fresh_is_undefined; /* seen where there are several groups */
     uint64_t withheld_span_bytes;
@@ -334,15 +335,17 @@ bool mbr_alias_give_up_one(mbr_backing *backing, bool orphan);
 /* Those that no prefix keeps any more go, but for those in ranges that somebody edits. */
 void mbr_alias_catch_up(mbr_backing *backing);
 
-/* ---- ahead.c: under the lock, but for the last two ----------------------------------------------
+/* ---- ahead.c: under the lock where they say so --------------------------------------------------
  */
 void mbr_ahead_mark_locked(mbr_range *range, uint64_t index);
 void mbr_ahead_unmark_locked(mbr_range *range, uint64_t index);
 /* What the range has ahead is parked like other cache from now on. */
 void mbr_ahead_forget_locked(mbr_range *range);
-/* MBR_OVER_BUDGET: so many bytes more would be above the bound; or as the next. */
-mbr_status mbr_ahead_check_room(mbr_backing *backing, uint64_t bytes, mbr_error *error);
 mbr_status mbr_ahead_refuse_undefined(mbr_error *error);
+/* For bytes that are mapped ahead now, until they stand or have failed to. MBR_OVER_BUDGET: so many
+ * more would be above the bound; or as above. */
+mbr_status mbr_ahead_take_room(mbr_backing *backing, uint64_t bytes, mbr_error *error);
+void mbr_ahead_leave_room(mbr_backing *backing, uint64_t bytes);
 /* The whole growth at once, where all that is missing stands there, parked, and needs no fill. No
  * slot is called, nothing waited for, no memory taken. False: nothing changed. */
 bool mbr_backing_adopt(

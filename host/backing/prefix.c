@@ -172,6 +172,7 @@ typedef struct mbr_attach {
     const uint64_t *limit_bytes;
     mbr_holder *holder;
     mbr_error *error;
+    bool inside; /* the gate: no capture is open, and none begins */
 } mbr_attach;
 
 static bool takes(const mbr_attach *attach, const mbr_keep *keep)
@@ -372,7 +373,7 @@ static bool is_in_the_way(const mbr_attach *attach, const mbr_keep *keep)
 }
 
 /* Before anything is mapped, and inside the gate: what is parked may be an alias of another prefix,
- * which a capture that begins now must not strand. */
+ * which a capture must not strand. */
 static mbr_status clear_places(const mbr_attach *attach)
 {
     const mbr_prefix *prefix = attach->prefix;
@@ -381,7 +382,7 @@ static mbr_status clear_places(const mbr_attach *attach)
         keep++;
     if (keep == end)
         return MBR_OK;
-    if (!mbr_port_try_enter_gate(prefix->backing->port))
+    if (!attach->inside)
         return mbr_fail(attach->error, MBR_BUSY,
             "something is parked at offset %llu, and nothing is unmapped while a graph is being "
             "captured; reserve the target with MBR_RANGE_UNPARKED",
@@ -390,7 +391,6 @@ static mbr_status clear_places(const mbr_attach *attach)
     for (; keep < end && clear; keep++)
         clear = !is_in_the_way(attach, keep) ||
             mbr_range_unmap_slot(attach->targets[keep->piece], target_slot(attach, keep));
-    mbr_port_leave_gate(prefix->backing->port);
     if (clear)
         return MBR_OK;
     return mbr_fail(attach->error, MBR_BUSY,
@@ -501,15 +501,20 @@ mbr_status mbr_prefix_map_into(mbr_prefix *prefix, mbr_range *const *targets, ui
         return mbr_fail(error, MBR_INVALID_ARGUMENT,
             "the prefix has %u pieces, the call names %u targets; name one for each piece",
             prefix->piece_count, target_count);
-    mbr_attach attach = {prefix, targets, target_count, limit_bytes, holder, error};
+    mbr_attach attach = {prefix, targets, target_count, limit_bytes, holder, error, false};
     mbr_status status = begin_attach(&attach);
     if (status != MBR_OK)
         return status;
+    /* No capture begins before all is mapped or undone. One that is open has its graph noted. */
+    mbr_port *port = prefix->backing->port;
+    attach.inside = mbr_port_try_enter_gate(port);
     for (uint32_t i = 0; i < target_count; i++)
         mbr_range_note_graphs(targets[i], 0);
     status = clear_places(&attach);
     if (status == MBR_OK)
         status = map_aliases(&attach, result);
+    if (attach.inside)
+        mbr_port_leave_gate(port);
     finish_attach(&attach);
     if (result->residual_bytes != 0)
         return mbr_fail(error, MBR_RESIDUAL,
@@ -539,14 +544,15 @@ void mbr_prefix_end(mbr_prefix *prefix)
     for (uint32_t i = 0; i < prefix->keep_count; i++) {
         mbr_extent *extent = prefix->keeps[i].extent;
         mbr_lock_take(&backing->lock);
-        while (backing->attaching)
-            mbr_condition_wait(&backing->edited, &backing->lock, UINT64_MAX);
         bool gives_up = extent->keeps == &prefix->keeps[i] && prefix->keeps[i].next == NULL &&
             extent->parked_alias_count != 0;
-        mbr_lock_drop(&backing->lock);
-        if (gives_up) /* while the prefix still keeps it */
+        if (gives_up) { /* while the prefix still keeps it */
+            mbr_lock_drop(&backing->lock);
             mbr_alias_give_up_of(backing, extent);
-        mbr_lock_take(&backing->lock);
+            mbr_lock_take(&backing->lock);
+        }
+        while (backing->attaching)
+            mbr_condition_wait(&backing->edited, &backing->lock, UINT64_MAX);
         DL_DELETE(extent->keeps, &prefix->keeps[i]);
         bool used = mbr_extent_settle_users(backing, extent);
         if (extent->keeps == NULL && extent->parked_alias_count != 0)

@@ -80,12 +80,24 @@ static void finish_ended(mbr_range *range)
         mbr_context_unpin(context);
 }
 
+/* What a fill was enqueued for is called zero or this group's. A loss may have taken the fill along
+ * and the memory not, and then nobody knows what is there (I21). */
+static void doubt_fills_locked(mbr_range *range)
+{
+    for (uint64_t i = 0; i < range->slot_count; i++) {
+        if (range->slots[i].extent != NULL)
+            range->slots[i].extent->content = MBR_CONTENT_UNDEFINED;
+    }
+}
+
 static void end_released(mbr_range *range)
 {
     mbr_backing *backing = range->backing;
     mbr_lock_take(&backing->lock);
     mbr_range_await_editor(backing, range);
     mbr_range_begin_edit(range, range);
+    if (mbr_context_state(range->context) == MBR_CONTEXT_LOST)
+        doubt_fills_locked(range);
     park_slots_locked(range);
     mbr_alias_park_all_locked(range);
     mbr_lock_drop(&backing->lock);
@@ -245,6 +257,8 @@ static void unmap_leaving_locked(mbr_backing *backing, mbr_leave *leave)
 {
     mbr_range *range = leave->range;
     mbr_range_begin_edit(range, leave);
+    if (mbr_context_state(range->context) == MBR_CONTEXT_LOST)
+        doubt_fills_locked(range);
     hand_on_locked(leave);
     mbr_lock_drop(&backing->lock);
     for (uint64_t i = leave->first; i < leave->end; i++) {

@@ -75,6 +75,59 @@ TEST(Sched_Backing, DecommitAgainstGrowth_WaitsForAllOfItsStreams)
     ExpectHolds(ExploreRandom(Make<DecommitAgainstGrowth>()));
 }
 
+// What is mapped ahead is adopted as soon as it stands, before its maker is done with the range.
+class AheadAgainstGrowth : public BackingScenario
+{
+  public:
+    explicit AheadAgainstGrowth(Draw &draw) : BackingScenario(draw)
+    {
+        mbr_backing_set_ahead(backing_, 4 * kGranule);
+        range_ = Reserve(2);
+    }
+
+    std::vector<std::function<void()>> Bodies() override
+    {
+        return {[this] { MapAhead(); },
+            [this] {
+                while (Grow(range_, 0, 2, 0) == MBR_BUSY)
+                    ;
+            }};
+    }
+
+  protected:
+    void EndOthers() override
+    {
+        mbr_holder_figures figures = {};
+        figures.struct_size = sizeof(figures);
+        mbr_holder_figures_read(holder_, &figures);
+        SCHED_REQUIRE(figures.charged_bytes == 2 * kGranule, "it pays for %" PRIu64 " bytes",
+            figures.charged_bytes);
+        memory_.Leave(range_.range, range_.address, 2 * kGranule);
+        SCHED_REQUIRE(mbr_range_end(range_.range, true, nullptr, 0, nullptr) == MBR_OK);
+    }
+
+  private:
+    void MapAhead()
+    {
+        mbr_range_part part = {range_.range, 0, 0, 2 * kGranule};
+        mbr_grow_options options = {};
+        options.flags = MBR_GROW_AHEAD;
+        options.parts = &part;
+        options.part_count = 1;
+        mbr_range_grow_result result = {};
+        result.struct_size = sizeof(result);
+        mbr_status status = mbr_backing_grow(backing_, &options, &result, nullptr);
+        SCHED_REQUIRE(status == MBR_OK || status == MBR_BUSY, "status %d", status);
+    }
+
+    Range range_;
+};
+
+TEST(Sched_Backing, AheadAgainstAGrowth_WhoHasItPaysForIt)
+{
+    ExpectHolds(ExploreRandom(Make<AheadAgainstGrowth>()));
+}
+
 // What ends before, at and after a loss is charged until the end is confirmed, and refunded once.
 class EndAgainstLoss : public BackingScenario
 {

@@ -506,6 +506,14 @@ def backing_twins():
         stem = "plan",
     )
 
+    # What is mapped ahead still counts as planned while it can be adopted.
+    backing_twin(
+        name = "ahead_stays_planned",
+        edit = "/from here on an adoption/d",
+        scenario = "Sched_Backing.AheadAgainst*",
+        stem = "grow",
+    )
+
     # A range ends at once, and its parts with it.
     backing_twin(
         name = "range_waits_for_nobody",
@@ -551,7 +559,7 @@ def backing_twins():
     # An attach asks for a capture before it unmaps, and one begins in between.
     backing_twin(
         name = "attach_asks_once",
-        edit = "s/!mbr_port_try_enter_gate[(]prefix/mbr_port_is_gated(prefix/;s/mbr_port_leave_gate[(]prefix.*/(void)prefix;/",
+        edit = "s/mbr_port_try_enter_gate[(]port[)]/!mbr_port_is_gated(port)/;s/mbr_port_leave_gate[(]port[)]/(void)port/",
         scenario = "Sched_Alias.AttachAgainst*",
         stem = "prefix",
         test = "alias",

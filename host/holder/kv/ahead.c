@@ -46,6 +46,18 @@ static mbr_status look_at_locked(mbr_kv *kv, mbr_sequence *sequence, uint64_t no
     return status;
 }
 
+/* Whoever grows from here on wakes it; false: one has grown since it was looked at. */
+static bool may_sleep_locked(mbr_kv *kv) MBR_REQUIRES(&kv->lock)
+{
+    atomic_exchange(&kv->ahead_sleeps, true);
+    const mbr_sequence *at = kv->sequences;
+    while (at != NULL && mbr_sequence_tokens(at) == at->pace.tokens)
+        at = at->next;
+    if (at != NULL)
+        atomic_exchange(&kv->ahead_sleeps, false);
+    return at == NULL;
+}
+
 static uint64_t look(mbr_chore *chore, uint64_t now_ns)
 {
     mbr_kv *kv = (mbr_kv *)((char *)chore - offsetof(mbr_kv, ahead));
@@ -60,15 +72,16 @@ static uint64_t look(mbr_chore *chore, uint64_t now_ns)
     uint64_t pause_ns = PAUSE_NS + kv->sequence_count * PAUSE_PER_SEQUENCE_NS;
     if (refused)
         pause_ns += REFUSED_PAUSE_NS;
-    atomic_store(&kv->ahead_sleeps, rest);
+    rest = rest && may_sleep_locked(kv);
     mbr_lock_drop(&kv->lock);
     return rest ? UINT64_MAX : pause_ns;
 }
 
+/* Behind the growth. Both sides exchange, and none only loads or stores: either it goes to sleep
+ * first, which is seen here, or it sees the growth. */
 void mbr_kv_wake_ahead(mbr_kv *kv)
 {
-    if (kv->has_ahead && atomic_load_explicit(&kv->ahead_sleeps, memory_order_relaxed) &&
-        atomic_exchange(&kv->ahead_sleeps, false))
+    if (kv->has_ahead && atomic_exchange(&kv->ahead_sleeps, false))
         mbr_chore_wake(&kv->ahead);
 }
 

@@ -253,11 +253,11 @@ static mbr_status append_past_quiet(
     mbr_status status = sequence->is_lent ? check_awake(sequence, error) : MBR_OK;
     if (status != MBR_OK)
         return status;
-    mbr_kv_wake_ahead(sequence->kv);
     for (uint32_t i = 0; i < kv->group_count; i++)
         trim_group(sequence, i, from);
     status = mbr_sequence_commit(sequence, from, to, refusal, error);
     mbr_sequence_publish(sequence, status == MBR_OK ? to : from);
+    mbr_kv_wake_ahead(sequence->kv);
     return status;
 }
 

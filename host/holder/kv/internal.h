@@ -198,7 +198,7 @@ void mbr_sequence_publish(mbr_sequence *sequence, uint64_t tokens);
 /* Nothing, where the binding's ahead_bytes is 0. */
 mbr_status mbr_kv_begin_ahead(mbr_kv *kv, mbr_error *error);
 void mbr_kv_end_ahead(mbr_kv *kv);
-/* A sequence begins or grows. A system call after a rest alone. */
+/* A sequence has begun or grown. A system call after a rest alone. */
 void mbr_kv_wake_ahead(mbr_kv *kv);
 
 /* ---- attach.c -----------------------------------------------------------------------------------

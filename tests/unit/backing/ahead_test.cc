@@ -169,11 +169,31 @@ TEST(Ahead, PastItsBound_IsRefusedWithTheFiguresAndChangesNothing)
     EXPECT_EQ(3 * kGranule, world.stands());
     EXPECT_TRUE(world.agree());
     EXPECT_EQ(MBR_OK, world.ahead(range, 3 * kGranule, kGranule));
-    mbr_backing_set_ahead(world.backing, 0); // what stands stays, and nothing more comes
+    mbr_backing_set_ahead(world.backing, 0); // what stands is plain cache, and nothing more comes
     EXPECT_EQ(MBR_OVER_BUDGET, world.ahead(range, 4 * kGranule, kGranule));
     EXPECT_EQ(MBR_OK, world.grow(range, 0, 4 * kGranule));
     EXPECT_EQ(4u, world.fake.calls(Slot::kCreate));
     world.end(range);
+}
+
+TEST(Ahead, BoundThatIsLowered_WhatStandsAboveItIsCacheLikeAnyOther)
+{
+    AheadWorld world(16 * kGranule, UINT64_C(64) << 20, 0);
+    mbr_range *first = world.reserve(64 * kGranule), *second = world.reserve(64 * kGranule);
+    ASSERT_EQ(MBR_OK, world.ahead(first, 0, 2 * kGranule));
+    ASSERT_EQ(MBR_OK, world.ahead(second, 0, 3 * kGranule));
+    mbr_backing_set_ahead(world.backing, 5 * kGranule);
+    EXPECT_EQ(5 * kGranule, world.stands());
+    mbr_backing_set_ahead(world.backing, 4 * kGranule); // the first stands longest
+    EXPECT_EQ(3 * kGranule, world.stands());
+    EXPECT_EQ(3 * kGranule, world.cached()); // the watermark is 0
+    EXPECT_EQ(3u, world.figures(second).parked_bytes / kGranule);
+    mbr_backing_set_ahead(world.backing, 0);
+    EXPECT_EQ(0u, world.stands());
+    EXPECT_EQ(0u, world.fake.owned());
+    EXPECT_TRUE(world.agree());
+    world.end(first);
+    world.end(second);
 }
 
 TEST(Ahead, UnderPressure_GoesBeforeThePoolAndBeforeParkedRanges)
@@ -330,6 +350,32 @@ TEST(Ahead, WhileItIsMapped_WhatStandsAlreadyIsAdoptedAndNothingIsWaitedFor)
     EXPECT_EQ(MBR_OK, world.grow(range, 3 * kGranule, 2 * kGranule));
     EXPECT_EQ(5u, world.fake.calls(Slot::kCreate));
     world.end(range);
+}
+
+TEST(Ahead, WhileItIsMapped_ItsBytesCountAgainstTheBound)
+{
+    AheadWorld world(4 * kGranule);
+    mbr_range *range = world.reserve(64 * kGranule), *other = world.reserve(64 * kGranule);
+    plain = &world.fake.mechanism.virtual_;
+    const_cast<mbr_mechanism *>(mbr_port_mechanism(world.port))->virtual_.map = map_meanwhile;
+    mbr_status above = MBR_INTERNAL, within = MBR_INTERNAL;
+    meanwhile = [&] {
+        above = world.ahead(other, 0, 2 * kGranule);
+        within = world.ahead(other, 0, kGranule);
+    };
+    EXPECT_EQ(MBR_OK, world.ahead(range, 0, 3 * kGranule));
+    EXPECT_EQ(MBR_OVER_BUDGET, above);
+    EXPECT_EQ(MBR_OK, within);
+    EXPECT_EQ(4 * kGranule, world.stands());
+    // One that fails leaves its room to others.
+    EXPECT_EQ(MBR_OK, world.grow(range, 0, 3 * kGranule));
+    world.fake.faults.push_back(
+        {Slot::kMap, world.fake.calls(Slot::kMap) + 2, FaultKind::kRefuse, MBR_OUT_OF_MAPPINGS});
+    EXPECT_EQ(MBR_OUT_OF_MAPPINGS, world.ahead(range, 3 * kGranule, 3 * kGranule));
+    EXPECT_EQ(MBR_OK, world.ahead(range, 3 * kGranule, 3 * kGranule));
+    EXPECT_TRUE(world.agree());
+    world.end(range);
+    world.end(other);
 }
 
 TEST(Ahead, OfALostOrEndedRange_IsRefusedWithoutACall)

@@ -84,6 +84,7 @@ class Gate
         mbr_gate_finish(&gate_);
     }
     void close() { ASSERT_TRUE(mbr_gate_close(&gate_, UINT64_MAX)); }
+    bool closes_at_once() { return mbr_gate_close(&gate_, 1); }
     void reopen() { mbr_gate_reopen(&gate_); }
 
   private:
@@ -122,6 +123,48 @@ TEST(Alias, OfAnEndedSharer_IsTakenByTheNextWithoutACall)
     world.finish();
     EXPECT_EQ(0u, world.aliases());
     EXPECT_TRUE(world.agree());
+}
+
+const mbr_shared_vtable *plain;
+std::function<void()> meanwhile;
+
+mbr_status map_shared_meanwhile(mbr_instance *instance, const mbr_map_shared_request *request,
+    mbr_outcome *outcome, mbr_error *error)
+{
+    if (meanwhile)
+        meanwhile();
+    return plain->map_shared(instance, request, outcome, error);
+}
+
+// What fails is undone whole: no capture has begun by then, in which nothing could be unmapped.
+TEST(Alias, WhileTheyAreMapped_NoCaptureBeginsAndAFailureIsUndone)
+{
+    AliasWorld world;
+    Gate gate(world);
+    plain = &world.fake.mechanism.shared;
+    const_cast<mbr_mechanism *>(mbr_port_mechanism(world.port))->shared.map_shared =
+        map_shared_meanwhile;
+    int asked = 0;
+    bool captures = false;
+    meanwhile = [&] {
+        asked++;
+        captures = captures || gate.closes_at_once();
+    };
+    world.fake.faults.push_back({Slot::kMapShared, world.fake.calls(Slot::kMapShared) + 3,
+        FaultKind::kRefuse, MBR_OUT_OF_MAPPINGS});
+    mbr_range *range = world.reserve_for(world.made);
+    EXPECT_EQ(MBR_OUT_OF_MAPPINGS, world.attach(world.made, range));
+    EXPECT_EQ(3, asked);
+    EXPECT_FALSE(captures);
+    EXPECT_EQ(0u, world.kept().quarantined_count);
+    EXPECT_EQ(MBR_OK, world.attach(world.made, range));
+    EXPECT_FALSE(captures);
+    meanwhile = nullptr;
+    EXPECT_TRUE(gate.closes_at_once()); // nobody is inside any more
+    gate.reopen();
+    EXPECT_TRUE(world.agree());
+    EXPECT_EQ(MBR_OK, world.end(range));
+    world.finish();
 }
 
 TEST(Alias, OfAShorterPrefix_TheRestIsUnmappedAtOnceAndTheRangeGrowsInACapture)

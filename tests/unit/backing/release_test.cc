@@ -382,6 +382,77 @@ TEST(Loss, GivenBackAtOnce_IsNotUnmapped)
     world.fake.forget_all();
 }
 
+/* I21: memory that a loss leaves may still hold what a fill, which went along, was to end. */
+void loss_takes_a_fill_along(bool at_once_a_part)
+{
+    World world;
+    const_cast<mbr_mechanism *>(mbr_port_mechanism(world.port))->releasable_after_loss = true;
+    mbr_range_decommit_result left = {};
+    left.struct_size = sizeof(left);
+    auto fill = [&](mbr_range *range, uint64_t stream) {
+        uint64_t before = world.line.fill_count;
+        mbr_range_part part = {range, 0, 0, 2 * kGranule};
+        mbr_grow_options options = {};
+        options.holder = world.kv;
+        options.stream_id = stream;
+        options.parts = &part;
+        options.part_count = 1;
+        mbr_range_grow_result result = {};
+        result.struct_size = sizeof(result);
+        EXPECT_EQ(MBR_OK, mbr_backing_grow(world.backing, &options, &result, nullptr));
+        return world.line.fill_count - before;
+    };
+    mbr_range *foreign = world.reserve(8 * kGranule, {kGranule, kGranule, 0}, 0, 1);
+    EXPECT_EQ(0u, fill(foreign, world.stream));
+    EXPECT_EQ(
+        MBR_OK, mbr_range_give_back(foreign, 0, 2 * kGranule, true, nullptr, 0, &left, nullptr));
+    EXPECT_EQ(MBR_OK, world.end(foreign));
+    world.line.automatic = false;
+    mbr_range *range = world.reserve(8 * kGranule, {kGranule, kGranule, 0}, 0, 2);
+    EXPECT_EQ(2u, fill(range, world.stream)); // of what the first group had
+    mbr_context_lose(world.context);
+    if (at_once_a_part) {
+        EXPECT_EQ(
+            MBR_OK, mbr_range_give_back(range, 0, 2 * kGranule, true, nullptr, 0, &left, nullptr));
+    }
+    EXPECT_EQ(MBR_OK, world.end(range));
+    EXPECT_EQ(2 * kGranule, world.cached());
+
+    mbr_context_options options = {};
+    options.name = "another";
+    options.order = &world.line.table;
+    options.transfer = &world.line.transfer;
+    options.instance = reinterpret_cast<mbr_instance *>(&world.line);
+    options.queue_entries = 16;
+    options.heap = &mbr_heap_libc;
+    options.clock = &mbr_clock_monotonic;
+    mbr_context *another = nullptr;
+    uint64_t stream = 0;
+    ASSERT_EQ(MBR_OK, mbr_context_create(&options, &another, nullptr));
+    ASSERT_EQ(MBR_OK,
+        mbr_context_attach_stream(another, {MBR_NATIVE_STREAM_CPU, 0, 2}, &stream, nullptr));
+    std::swap(world.context, another);
+    range = world.reserve(8 * kGranule, {kGranule, kGranule, 0}, 0, 2);
+    EXPECT_EQ(2u, fill(range, stream));
+    EXPECT_EQ(2u, world.fake.calls(Slot::kCreate)); // it is that memory
+    EXPECT_TRUE(world.agree());
+    world.line.reach_all();
+    EXPECT_EQ(MBR_OK, world.end(range));
+    EXPECT_EQ(MBR_OK, mbr_context_detach_stream(world.context, stream, nullptr));
+    std::swap(world.context, another);
+    EXPECT_EQ(MBR_OK, mbr_context_destroy(another, nullptr));
+}
+
+TEST(Loss, FillThatItTookAlong_IsDoneAgainInWhatARangeLeaves)
+{
+    loss_takes_a_fill_along(false);
+}
+
+TEST(Loss, FillThatItTookAlong_IsDoneAgainInWhatADecommitLeaves)
+{
+    loss_takes_a_fill_along(true);
+}
+
 /* A backing whose only user is the world's context. */
 struct Used : World {
     mbr_backing_user user = {};

@@ -4,7 +4,10 @@
 #include "tests/unit/holder/kv_world.h"
 
 #include <atomic>
+#include <cstdlib>
+#include <functional>
 #include <thread>
+#include <utility>
 
 extern "C" {
 #include "host/holder/kv/pace.h"
@@ -102,8 +105,20 @@ struct HandClock {
                                static_cast<HandClock *>(context)->ahead_ns.load();
                        },
         this};
+    std::function<void()> meanwhile; // done once, in the next allocation of a record
+    mbr_heap heap = {[](void *context, size_t bytes) {
+                         auto *self = static_cast<HandClock *>(context);
+                         if (self->meanwhile)
+                             std::exchange(self->meanwhile, nullptr)();
+                         return std::calloc(1, bytes);
+                     },
+        [](void *, void *memory) { std::free(memory); }, this};
     mbr_manager_seams seams = {};
-    HandClock() { seams.clock = &clock; }
+    HandClock()
+    {
+        seams.clock = &clock;
+        seams.heap = &heap;
+    }
 };
 
 constexpr char kPlain[] = "layers=2,heads=2,dim=64,bytes=2,planes=2"; // 1 KiB a token
@@ -202,6 +217,27 @@ TEST(KvAhead, SequenceThatRests_IsNotLookedAheadOf)
     EXPECT_EQ(MBR_OK, world.append(&one, 1)); // which wakes it
     world.decode(&one, 4);
     EXPECT_EQ(0u, world.decode(&one, 100));
+    EXPECT_EQ(MBR_OK, world.destroy(&one));
+}
+
+// It is looked at in the middle of the growth that wakes it, and has not grown yet.
+TEST(KvAhead, GrowthDuringALook_IsNotSleptOver)
+{
+    AheadWorld world;
+    Tracked one;
+    ASSERT_EQ(MBR_OK, world.create(&one, 15));
+    while (world.read(one).capacity_tokens != world.read(one).tokens)
+        ASSERT_EQ(MBR_OK, world.append(&one, 1));
+    world.pass(1001);
+    world.pass(1001);
+    bool polled = false;
+    world.meanwhile = [&] {
+        polled = true;
+        world.pass(5);
+    };
+    ASSERT_EQ(MBR_OK, world.append(&one, 1));
+    EXPECT_TRUE(polled);
+    EXPECT_EQ(0u, world.decode(&one, 100)); // its next growth comes when its pace is known
     EXPECT_EQ(MBR_OK, world.destroy(&one));
 }
 
