@@ -100,7 +100,7 @@ static bool is_own_last(uint64_t address, const struct mbr_gpu_access *list, siz
 static int set_access(
     uint64_t address, size_t bytes, const struct mbr_gpu_access *list, size_t count)
 {
-    static uint64_t call_count;
+    static _Thread_local uint64_t call_count; /* else many threads could use up one's attempts */
     const struct standin_options *options = &sim.options;
     uint32_t device;
     if (options->refuses_access_each != 0 && ++call_count % options->refuses_access_each == 0)
