@@ -57,7 +57,8 @@ struct standin_options {
     bool frees_late;              /* STANDIN_HIP_FREES_LATE=1: with the addresses of the last use */
     bool refuses_long_access;     /* STANDIN_HIP_SINGLE_ACCESS=1: over several mappings at once */
     bool wants_own_last;          /* STANDIN_HIP_OWN_LAST=1: in a list of accesses */
-    uint32_t refuses_access_each; /* STANDIN_HIP_REFUSES_ACCESS=N: a thread's N-th time each, for no reason */
+    uint32_t refuses_access_each; /* STANDIN_HIP_REFUSES_ACCESS=N: a thread's N-th time each, for no
+                                     reason */
     uint64_t granule_told_bytes;  /* STANDIN_HIP_GRANULE_TOLD_BYTES: instead of the true ones */
     uint64_t handle_max_bytes;    /* STANDIN_HIP_HANDLE_MAX_BYTES: for more there is no memory */
     int hip_version;              /* STANDIN_HIP_VERSION, 71400000: of 7.14 */
