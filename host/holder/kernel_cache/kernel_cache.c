@@ -43,6 +43,8 @@ struct mbr_kernel_cache {
     void (*drop)(void *context, uint64_t key);
     void *context;
     mbr_lock lock;
+    mbr_condition walked; /* nobody looks for something to give any more */
+    uint32_t walker_count;
     mbr_kernel_copy *table, *copies;
     uint64_t entry_count, used_count, declared_bytes, declined_count, dropped_count;
     uint64_t walk_count, use_serial;
@@ -72,6 +74,7 @@ mbr_status mbr_kernel_cache_create(mbr_manager *manager, const mbr_kernel_cache_
         .drop = own.drop,
         .context = own.context};
     mbr_lock_init(&made->lock, MBR_RANK_CLIENT);
+    mbr_condition_init(&made->walked);
     *cache = made;
     return MBR_OK;
 }
@@ -117,6 +120,8 @@ mbr_status mbr_kernel_cache_destroy(mbr_kernel_cache *cache, mbr_error *error)
 {
     mbr_kernel_copy *copy, *next;
     mbr_lock_take(&cache->lock);
+    while (cache->walker_count != 0)
+        mbr_condition_wait(&cache->walked, &cache->lock, UINT64_MAX);
     uint64_t used_count = cache->used_count;
     mbr_lock_drop(&cache->lock);
     if (used_count != 0)
@@ -128,6 +133,7 @@ mbr_status mbr_kernel_cache_destroy(mbr_kernel_cache *cache, mbr_error *error)
         cache->drop(cache->context, copy->key);
         end_copy(cache, copy);
     }
+    mbr_condition_finish(&cache->walked);
     mbr_lock_finish(&cache->lock);
     mbr_heap heap = cache->heap;
     mbr_heap_release(&heap, cache);
@@ -203,8 +209,9 @@ static mbr_status explain_unknown(uint64_t key, mbr_error *error)
         error, MBR_UNKNOWN_OBJECT, "no copy of the key %llu is declared", (unsigned long long)key);
 }
 
-/* Sets the bytes of the copy that had `before`. False: it is not there, or has others by now. */
-static bool set_bytes(mbr_kernel_cache *cache, uint64_t key, uint64_t before, uint64_t bytes)
+/* Sets the bytes of the copy that had `before`. */
+static mbr_status set_bytes(
+    mbr_kernel_cache *cache, uint64_t key, uint64_t before, uint64_t bytes, mbr_error *error)
 {
     mbr_lock_take(&cache->lock);
     mbr_kernel_copy *copy = find_locked(cache, key);
@@ -214,7 +221,13 @@ static bool set_bytes(mbr_kernel_cache *cache, uint64_t key, uint64_t before, ui
         cache->declared_bytes += bytes - before;
     }
     mbr_lock_drop(&cache->lock);
-    return is_same;
+    if (copy == NULL)
+        return explain_unknown(key, error);
+    return is_same ? MBR_OK
+                   : mbr_fail(error, MBR_BUSY,
+                         "the copy of the key %llu has been corrected meanwhile; nothing was "
+                         "changed, try again",
+                         (unsigned long long)key);
 }
 
 mbr_status mbr_kernel_cache_correct(
@@ -232,9 +245,9 @@ mbr_status mbr_kernel_cache_correct(
     mbr_status status = more != 0 ? grant(cache, more, refusal, error) : MBR_OK;
     if (status != MBR_OK)
         return status;
-    bool is_set = set_bytes(cache, key, before, bytes);
-    mbr_manager_grant_return(cache->manager, cache->holder, is_set ? less : more);
-    return is_set ? MBR_OK : explain_unknown(key, error);
+    status = set_bytes(cache, key, before, bytes, error);
+    mbr_manager_grant_return(cache->manager, cache->holder, status == MBR_OK ? less : more);
+    return status;
 }
 
 mbr_status mbr_kernel_cache_withdraw(mbr_kernel_cache *cache, uint64_t key, mbr_error *error)
@@ -304,10 +317,9 @@ void mbr_kernel_cache_release(mbr_kernel_cache *cache, uint64_t key, mbr_stream_
 {
     mbr_lock_take(&cache->lock);
     mbr_kernel_copy *copy = find_locked(cache, key);
-    if (copy != NULL && copy->user_count != 0) {
-        note_stream_locked(cache, copy, stream);
-        unuse_locked(cache, copy);
-    }
+    MBR_CHECK(copy != NULL && copy->user_count != 0); /* one too many: it ends another's use */
+    note_stream_locked(cache, copy, stream);
+    unuse_locked(cache, copy);
     mbr_lock_drop(&cache->lock);
 }
 
@@ -396,11 +408,16 @@ static uint64_t walk_quiet(mbr_kernel_cache *cache, uint64_t wanted_bytes, bool 
     mbr_kernel_walk walk = {0};
     mbr_lock_take(&cache->lock);
     walk.number = ++cache->walk_count;
+    cache->walker_count++;
     mbr_lock_drop(&cache->lock);
     while (bytes < wanted_bytes && walk_on(cache, &walk)) {
         if (is_quiet(cache, &walk))
             bytes += give_walked(cache, &walk, drops);
     }
+    mbr_lock_take(&cache->lock);
+    if (--cache->walker_count == 0)
+        mbr_condition_signal_all(&cache->walked);
+    mbr_lock_drop(&cache->lock);
     return bytes;
 }
 

@@ -41,7 +41,8 @@ typedef struct mbr_kernel_cache_request {
 MBR_API mbr_status mbr_kernel_cache_create(mbr_manager *manager,
     const mbr_kernel_cache_request *request, mbr_kernel_cache **cache, mbr_error *error);
 /* Drops every copy; the caller knows that the device is done with them. MBR_IN_USE with the count
- * while some are used. */
+ * while some are used. A look for bytes that is inside is awaited; first end the way on which the
+ * holder's callbacks come here. */
 MBR_API mbr_status mbr_kernel_cache_destroy(mbr_kernel_cache *cache, mbr_error *error);
 
 /* Before a copy of `bytes` is allocated: the bytes that it really takes, rounding included. It is
@@ -52,7 +53,7 @@ MBR_API mbr_status mbr_kernel_cache_declare(
     mbr_kernel_cache *cache, uint64_t key, uint64_t bytes, mbr_refusal *refusal, mbr_error *error);
 /* By a user who finds that it takes other bytes than declared. More may be declined as above; then
  * the old figure stands, and the copy is to be withdrawn. MBR_UNKNOWN_OBJECT,
- * MBR_INVALID_ARGUMENT (0 bytes). */
+ * MBR_INVALID_ARGUMENT (0 bytes), MBR_BUSY (another user has corrected it meanwhile: try again). */
 MBR_API mbr_status mbr_kernel_cache_correct(
     mbr_kernel_cache *cache, uint64_t key, uint64_t bytes, mbr_refusal *refusal, mbr_error *error);
 /* By its only user: it was not made, or is freed already. Ends the entry without `drop`. Errors:
@@ -62,8 +63,9 @@ MBR_API mbr_status mbr_kernel_cache_withdraw(
 
 /* MBR_UNKNOWN_OBJECT: never declared, or dropped. Any number of users. */
 MBR_API mbr_status mbr_kernel_cache_use(mbr_kernel_cache *cache, uint64_t key, mbr_error *error);
-/* One use less. What was submitted to the stream may go on using it (0: nothing does); a stream
- * that is detached before it is seen to be done keeps the copy until destroy. */
+/* One use less. One release too many ends another's use; with none left it aborts the process. What
+ * was submitted to the stream may go on using it (0: nothing does); a stream that is detached
+ * before it is seen to be done keeps the copy until destroy. */
 MBR_API void mbr_kernel_cache_release(
     mbr_kernel_cache *cache, uint64_t key, mbr_stream_handle stream);
 

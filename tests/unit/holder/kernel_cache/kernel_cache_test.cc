@@ -232,6 +232,55 @@ TEST(KernelCache, UsedWhileItLooksWhatToGive_Stays)
         kMiB, given_soon(kMiB, [&](uint64_t n) { return mbr_kernel_cache_give(world.cache, n); }));
 }
 
+TEST(KernelCache, DestroyedWhileItLooksWhatToGive_WaitsForTheLook)
+{
+    CacheWorld world;
+    Meanwhile meanwhile(world);
+    auto request = sized<mbr_kernel_cache_request>();
+    request.holder = world.caches;
+    request.drop = [](void *, uint64_t) {};
+    mbr_kernel_cache *watched;
+    ASSERT_EQ(MBR_OK, mbr_kernel_cache_create(world.manager, &request, &watched, &world.error));
+    ASSERT_EQ(MBR_OK, mbr_kernel_cache_declare(watched, 1, kMiB, nullptr, &world.error));
+    mbr_kernel_cache_release(watched, 1, meanwhile.stream);
+    std::future<mbr_status> destroyed;
+    meanwhile.in_next_wait([&] {
+        destroyed = call_meanwhile([&] { return mbr_kernel_cache_destroy(watched, nullptr); });
+    });
+    EXPECT_EQ(kMiB, mbr_kernel_cache_could_give(watched, kMiB));
+    EXPECT_EQ(MBR_OK, destroyed.get());
+    EXPECT_EQ(0u, world.granted());
+}
+
+TEST(KernelCache, CorrectedByTwoAtOnce_IsBusyAtMostAndNoByteIsLost)
+{
+    CacheWorld world;
+    ASSERT_EQ(MBR_OK, world.declare(1, kMiB));
+    std::atomic<int> wrong{0};
+    std::vector<std::thread> threads;
+    for (uint64_t t = 0; t < 2; t++)
+        threads.emplace_back([&, t] {
+            for (uint64_t i = 1; i <= 2000; i++) {
+                mbr_status status =
+                    mbr_kernel_cache_correct(world.cache, 1, 2 * i + t, nullptr, nullptr);
+                wrong += status != MBR_OK && status != MBR_BUSY;
+            }
+        });
+    for (auto &thread : threads)
+        thread.join();
+    EXPECT_EQ(0, wrong.load());
+    EXPECT_EQ(world.read().declared_bytes, world.granted());
+    mbr_kernel_cache_release(world.cache, 1, {0});
+}
+
+TEST(KernelCache, ReleasedOnceTooOften_Ends)
+{
+    CacheWorld world;
+    world.make(1, kMiB);
+    EXPECT_DEATH(mbr_kernel_cache_release(world.cache, 1, {0}), "user_count != 0");
+    EXPECT_DEATH(mbr_kernel_cache_release(world.cache, 2, {0}), "user_count != 0");
+}
+
 TEST(KernelCache, StreamWithoutAPlaceInTheHeap_KeepsTheCopy)
 {
     FailingHeap heap;
