@@ -17,4 +17,17 @@ static inline bool mbr_stream_is_quiet(mbr_manager *manager, mbr_stream_handle s
     return stream.value == 0 || mbr_ep_synchronize(manager, stream, deadline_ns, NULL) == MBR_OK;
 }
 
+/* The same for one of many looks of one call: *busy, 0 at first, is the stream that was last found
+ * not to be done, and is not waited for again. */
+static inline bool mbr_stream_is_quiet_again(
+    mbr_manager *manager, mbr_stream_handle stream, mbr_stream_handle *busy)
+{
+    if (stream.value != 0 && stream.value == busy->value)
+        return false;
+    bool is_quiet = mbr_stream_is_quiet(manager, stream);
+    if (!is_quiet)
+        *busy = stream;
+    return is_quiet;
+}
+
 #endif

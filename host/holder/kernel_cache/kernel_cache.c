@@ -327,8 +327,9 @@ void mbr_kernel_cache_release(mbr_kernel_cache *cache, uint64_t key, mbr_stream_
 
 typedef struct mbr_kernel_walk {
     uint64_t number;
-    uint64_t key;  /* of what it looks at */
-    uint64_t used; /* the use after which that is idle */
+    uint64_t key;           /* of what it looks at */
+    uint64_t used;          /* the use after which that is idle */
+    mbr_stream_handle busy; /* found not to be done */
 } mbr_kernel_walk;
 
 /* On to the least recently used copy that nobody uses and this walk has not seen. */
@@ -370,13 +371,13 @@ static mbr_stream_handle stream_of(
 }
 
 /* All of its streams are. */
-static bool is_quiet(mbr_kernel_cache *cache, const mbr_kernel_walk *walk)
+static bool is_quiet(mbr_kernel_cache *cache, mbr_kernel_walk *walk)
 {
     for (uint32_t i = 0;; i++) {
         mbr_stream_handle stream = stream_of(cache, walk, i);
         if (stream.value == 0)
             return true;
-        if (!mbr_stream_is_quiet(cache->manager, stream))
+        if (!mbr_stream_is_quiet_again(cache->manager, stream, &walk->busy))
             return false;
     }
 }

@@ -125,7 +125,7 @@ static mbr_status make_room_locked(
 /* ---- In */
 
 /* One more goes, for want of bytes in the ledger. Those whose work is not done yet are late. */
-static bool give_one_up(mbr_weights *weights, uint64_t *late_bytes)
+static bool give_one_up(mbr_weights *weights, uint64_t *late_bytes, mbr_stream_handle *busy)
 {
     mbr_item was = {0};
     mbr_lock_take(&weights->lock);
@@ -137,7 +137,7 @@ static bool give_one_up(mbr_weights *weights, uint64_t *late_bytes)
     mbr_lock_drop(&weights->lock);
     bool is_late = false;
     for (uint32_t i = 0; gave && i < was.stream_count && !is_late; i++)
-        is_late = !mbr_stream_is_quiet(weights->manager, was.streams[i]);
+        is_late = !mbr_stream_is_quiet_again(weights->manager, was.streams[i], busy);
     if (is_late)
         *late_bytes += weights->views[victim].bytes;
     return gave;
@@ -151,6 +151,7 @@ static mbr_status allocate(mbr_weights *weights, uint32_t index, mbr_stream_hand
     mbr_alloc_request request = {MBR_SIZED(mbr_alloc_request), .binding = weights->binding,
         .holder = weights->holder, .stream = stream, .bytes = weights->views[index].bytes,
         .align_bytes = ITEM_ALIGN_BYTES, .tag = index, .refusal = refusal};
+    mbr_stream_handle busy = {0};
     for (uint64_t late_bytes = 0;;) {
         mbr_status status = mbr_alloc(weights->manager, &request, result, error);
         if (MBR_STATUS_CLASS(status) != MBR_CLASS_EXHAUSTED)
@@ -161,7 +162,7 @@ static mbr_status allocate(mbr_weights *weights, uint32_t index, mbr_stream_hand
                 "once "
                 "it is done",
                 (unsigned long long)late_bytes, index);
-        if (!give_one_up(weights, &late_bytes))
+        if (!give_one_up(weights, &late_bytes, &busy))
             return status;
     }
 }
@@ -389,16 +390,17 @@ void mbr_weights_done(mbr_weights *weights, uint32_t index, mbr_stream_handle st
 /* ---- Giving */
 
 /* Its work is done. The lock is dropped meanwhile, and the item marked. */
-static bool is_quiet_locked(mbr_weights *weights, uint32_t index) MBR_REQUIRES(&weights->lock)
+static bool is_quiet_locked(mbr_weights *weights, uint32_t index, mbr_stream_handle *busy)
+    MBR_REQUIRES(&weights->lock)
 {
     mbr_item *item = &weights->items[index];
     mbr_item_state state = item->state;
     bool is_quiet = true;
     set_state_locked(weights, index, MBR_ITEM_MOVING);
     mbr_lock_drop(&weights->lock);
-    is_quiet = mbr_stream_is_quiet(weights->manager, item->loading);
+    is_quiet = mbr_stream_is_quiet_again(weights->manager, item->loading, busy);
     for (uint32_t i = 0; i < item->stream_count && is_quiet; i++)
-        is_quiet = mbr_stream_is_quiet(weights->manager, item->streams[i]);
+        is_quiet = mbr_stream_is_quiet_again(weights->manager, item->streams[i], busy);
     mbr_lock_take(&weights->lock);
     set_state_locked(weights, index, state);
     return is_quiet;
@@ -407,10 +409,11 @@ static bool is_quiet_locked(mbr_weights *weights, uint32_t index) MBR_REQUIRES(&
 uint64_t mbr_weights_could_give(mbr_weights *weights, uint64_t wanted_bytes)
 {
     uint64_t bytes = 0;
+    mbr_stream_handle busy = {0};
     mbr_lock_take(&weights->lock);
     for (uint32_t i = 0; i < weights->item_count && bytes < wanted_bytes; i++) {
         if (weights->items[i].state == MBR_ITEM_RESIDENT && weights->items[i].user_count == 0 &&
-            is_quiet_locked(weights, i))
+            is_quiet_locked(weights, i, &busy))
             bytes += weights->views[i].bytes;
     }
     mbr_lock_drop(&weights->lock);
@@ -432,13 +435,14 @@ static uint32_t choose_quiet_locked(mbr_weights *weights, uint64_t give)
 uint64_t mbr_weights_give(mbr_weights *weights, uint64_t wanted_bytes)
 {
     uint64_t bytes = 0;
+    mbr_stream_handle busy = {0};
     mbr_lock_take(&weights->lock);
     uint64_t give = ++weights->give_serial;
     for (uint32_t tries = weights->item_count; tries != 0 && bytes < wanted_bytes; tries--) {
         uint32_t victim = choose_quiet_locked(weights, give);
         if (victim == MBR_WEIGHTS_NONE)
             break;
-        if (!is_quiet_locked(weights, victim)) {
+        if (!is_quiet_locked(weights, victim, &busy)) {
             weights->items[victim].passed = give;
             continue;
         }
