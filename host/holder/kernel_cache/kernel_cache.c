@@ -15,6 +15,7 @@
 #include "host/bind/grant.h"
 #include "host/bind/seams.h"
 #include "host/holder/common/quiet.h"
+#include "host/holder/common/streams.h"
 
 /* An allocation that fails leaves the table as it was; HASH_ADD then unsets `hh.tbl`. */
 #define HASH_NONFATAL_OOM 1
@@ -302,10 +303,8 @@ static bool make_room_locked(mbr_kernel_cache *cache, mbr_kernel_copy *copy)
 static void note_stream_locked(mbr_kernel_cache *cache, mbr_kernel_copy *copy,
     mbr_stream_handle stream) MBR_REQUIRES(&cache->lock)
 {
-    bool is_known = stream.value == 0;
-    for (uint32_t i = 0; i < copy->stream_count && !is_known; i++)
-        is_known = copy->streams[i].value == stream.value;
-    if (is_known)
+    if (stream.value == 0 ||
+        mbr_stream_index(copy->streams, copy->stream_count, stream) < copy->stream_count)
         return;
     if (copy->stream_count < copy->stream_room || make_room_locked(cache, copy))
         copy->streams[copy->stream_count++] = stream;

@@ -1,5 +1,6 @@
 /* A prefix at the beginning of a new sequence: its whole extents mapped, what lies around them
  * copied where the source still has it. Copies no whole extent, and waits for no device. */
+#include "host/holder/common/streams.h"
 #include "host/holder/kv/internal.h"
 
 /* ---- Mapping
@@ -158,13 +159,8 @@ uint64_t mbr_kv_shared_tokens(
 
 static bool knows_reader(const mbr_sequence *source, mbr_stream_handle stream)
 {
-    if (source->stream.value == stream.value)
-        return true;
-    for (uint32_t i = 0; i < source->reader_count; i++) {
-        if (source->readers[i].value == stream.value)
-            return true;
-    }
-    return false;
+    return source->stream.value == stream.value ||
+        mbr_stream_index(source->readers, source->reader_count, stream) < source->reader_count;
 }
 
 static bool can_copy_locked(const mbr_sequence *source, mbr_stream_handle stream, uint64_t tokens)

@@ -1,5 +1,6 @@
 /* The life of a sequence: created as one transaction over all groups, ended behind its streams.
  * Commits nothing itself and maps no prefix: grow.c, attach.c and eager.c do. */
+#include "host/holder/common/streams.h"
 #include "host/holder/kv/internal.h"
 
 #include <utlist.h>
@@ -14,12 +15,9 @@ uint64_t mbr_sequence_tokens(const mbr_sequence *sequence)
 
 static uint32_t add_stream(mbr_stream_handle *all, uint32_t count, mbr_stream_handle stream)
 {
-    if (stream.value == 0 || count == MBR_KV_STREAM_LIMIT_COUNT)
+    if (stream.value == 0 || count == MBR_KV_STREAM_LIMIT_COUNT ||
+        mbr_stream_index(all, count, stream) < count)
         return count;
-    for (uint32_t i = 0; i < count; i++) {
-        if (all[i].value == stream.value)
-            return count;
-    }
     all[count] = stream;
     return count + 1;
 }

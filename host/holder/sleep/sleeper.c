@@ -2,6 +2,7 @@
  * gives back nothing. */
 #include "host/bind/kept.h"
 #include "host/bind/seams.h"
+#include "host/holder/common/payer.h"
 #include "host/holder/sleep/internal.h"
 
 #include <utlist.h>
@@ -10,27 +11,14 @@
 
 /* ---- Life */
 
-/* Looked up now, so that a wrong one is refused here and not when something is to sleep. */
-static mbr_status check_arena(
-    mbr_manager *manager, const mbr_sleeper_request *request, mbr_error *error)
-{
-    mbr_binding_figures binding = {MBR_SIZED(mbr_binding_figures)};
-    mbr_holder_figures holder = {MBR_SIZED(mbr_holder_figures)};
-    if (request->arena.value == 0)
-        return MBR_OK;
-    mbr_status status = mbr_manager_read_binding(manager, request->arena, &binding, error);
-    return status == MBR_OK ? mbr_manager_read_holder(manager, request->holder, &holder, error)
-                            : status;
-}
-
 mbr_status mbr_sleeper_create(mbr_manager *manager, const mbr_sleeper_request *request,
     mbr_sleeper **sleeper, mbr_error *error)
 {
     *sleeper = NULL;
     mbr_sleeper_request own;
     mbr_status status = MBR_TAKE(&own, mbr_sleeper_request, keep_bytes, request, error);
-    if (status == MBR_OK)
-        status = check_arena(manager, &own, error);
+    if (status == MBR_OK && own.arena.value != 0)
+        status = mbr_check_payer(manager, own.arena, own.holder, error);
     if (status != MBR_OK)
         return status;
     mbr_sleeper *made = mbr_heap_allocate(mbr_manager_heap(manager), sizeof(*made));

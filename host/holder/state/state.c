@@ -12,6 +12,7 @@
 #include "abi/base/growable.h"
 #include "abi/base/lock.h"
 #include "host/bind/seams.h"
+#include "host/holder/common/payer.h"
 #include "membrane/ep.h"
 #include "membrane/manager.h"
 #include "membrane/memory.h"
@@ -74,15 +75,6 @@ static mbr_status lay_out(mbr_states *states, const mbr_states_request *request,
     return MBR_OK;
 }
 
-static mbr_status check_payer(
-    mbr_manager *manager, mbr_binding_handle binding, mbr_holder_handle holder, mbr_error *error)
-{
-    mbr_binding_figures bound = {MBR_SIZED(mbr_binding_figures)};
-    mbr_holder_figures figures = {MBR_SIZED(mbr_holder_figures)};
-    mbr_status status = mbr_manager_read_binding(manager, binding, &bound, error);
-    return status == MBR_OK ? mbr_manager_read_holder(manager, holder, &figures, error) : status;
-}
-
 static mbr_status check_request(
     mbr_manager *manager, const mbr_states_request *request, mbr_error *error)
 {
@@ -91,9 +83,9 @@ static mbr_status check_request(
             request->buffer_count, BUFFER_LIMIT_COUNT);
     if (request->buffer_bytes == NULL)
         return mbr_fail(error, MBR_INVALID_ARGUMENT, "buffer_bytes is NULL");
-    mbr_status status = check_payer(manager, request->binding, request->holder, error);
+    mbr_status status = mbr_check_payer(manager, request->binding, request->holder, error);
     if (status == MBR_OK && request->save_binding.value != 0)
-        status = check_payer(manager, request->save_binding, request->save_holder, error);
+        status = mbr_check_payer(manager, request->save_binding, request->save_holder, error);
     return status;
 }
 

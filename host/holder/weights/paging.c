@@ -1,6 +1,7 @@
 /* Paging: an item's way in and out, uses and their ends, and what can be given. Chooses nothing:
  * the policy does. */
 #include "host/holder/common/quiet.h"
+#include "host/holder/common/streams.h"
 #include "host/holder/weights/internal.h"
 
 /* More than slabs align to: an item has a span of its own, whose bytes are everybody's once it is
@@ -254,10 +255,7 @@ static void begin_use_locked(mbr_weights *weights, uint32_t index) MBR_REQUIRES(
 
 static uint32_t find_stream(const mbr_item *item, mbr_stream_handle stream)
 {
-    uint32_t at = 0;
-    while (at < item->stream_count && item->streams[at].value != stream.value)
-        at++;
-    return at;
+    return mbr_stream_index(item->streams, item->stream_count, stream);
 }
 
 /* Forgets a stream that no use is on, whose work is awaited. A use meanwhile may have submitted

@@ -1,5 +1,6 @@
 /* Weights, their policies and figures. Pages nothing itself. */
 #include "host/bind/seams.h"
+#include "host/holder/common/payer.h"
 #include "host/holder/weights/internal.h"
 
 #define ITEM_LIMIT_COUNT (UINT32_C(1) << 20)
@@ -101,16 +102,6 @@ static mbr_status take_budget(
     return MBR_OK;
 }
 
-static mbr_status check_payer(
-    mbr_manager *manager, const mbr_weights_request *request, mbr_error *error)
-{
-    mbr_binding_figures binding = {MBR_SIZED(mbr_binding_figures)};
-    mbr_holder_figures holder = {MBR_SIZED(mbr_holder_figures)};
-    mbr_status status = mbr_manager_read_binding(manager, request->binding, &binding, error);
-    return status == MBR_OK ? mbr_manager_read_holder(manager, request->holder, &holder, error)
-                            : status;
-}
-
 static mbr_weights *make(mbr_manager *manager, const mbr_weights_request *request)
 {
     const mbr_heap *heap = mbr_manager_heap(manager);
@@ -168,7 +159,7 @@ mbr_status mbr_weights_create(mbr_manager *manager, const mbr_weights_request *r
     if (status == MBR_OK)
         status = take_budget(&own, &sizes, error);
     if (status == MBR_OK)
-        status = check_payer(manager, &own, error);
+        status = mbr_check_payer(manager, own.binding, own.holder, error);
     if (status != MBR_OK)
         return status;
     *weights = make(manager, &own);
