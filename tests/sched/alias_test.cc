@@ -11,18 +11,12 @@ namespace
 
 constexpr uint64_t kShared = 2; // extents of a prefix
 
-struct Graph : mbr_graph {
-};
-
 // Prefixes whose sources have ended, and sharers of them. In the end nothing is parked that no
 // prefix keeps, and nothing is quarantined: no slot was refused.
 class PrefixScenario : public BackingScenario
 {
   public:
-    explicit PrefixScenario(Draw &draw) : BackingScenario(draw)
-    {
-        graph_.gone = [](mbr_graph *) {};
-    }
+    using BackingScenario::BackingScenario;
 
   protected:
     mbr_prefix *Make(mbr_range *of)
@@ -78,22 +72,6 @@ class PrefixScenario : public BackingScenario
         SCHED_REQUIRE(mbr_range_end(range, true, nullptr, 0, nullptr) == MBR_OK);
     }
 
-    // Whoever ends the capture catches up, as mbr_graph_capture_end does.
-    void Capture()
-    {
-        SCHED_REQUIRE(
-            mbr_context_begin_capture(ep_.context, IdOf(1), kForever, &graph_, nullptr) == MBR_OK);
-        memory_.open_captures++;
-        for (int i = 0; i < 8; i++) // long enough for somebody to come in
-            SCHED_CALLBACK_POINT();
-        memory_.open_captures--;
-        mbr_graph *ended = nullptr;
-        SCHED_REQUIRE(mbr_context_end_capture(ep_.context, IdOf(1), &ended, nullptr) == MBR_OK);
-        mbr_backing_catch_up(backing_);
-        SCHED_REQUIRE(
-            mbr_context_retire_graph(ep_.context, &graph_, nullptr, 0, nullptr) == MBR_OK);
-    }
-
     mbr_backing_figures Kept() const
     {
         mbr_backing_figures figures = {};
@@ -107,9 +85,6 @@ class PrefixScenario : public BackingScenario
         SCHED_REQUIRE(Kept().prefix_count != 0 || Kept().parked_alias_count == 0,
             "%" PRIu64 " aliases are parked without a prefix", Kept().parked_alias_count);
     }
-
-  private:
-    Graph graph_;
 };
 
 // The system has no addresses left for another shape: what is cached is discarded, parked aliases

@@ -163,17 +163,12 @@ TEST(Sched_Backing, EndAgainstALoss_IsChargedUntilTheEndIsConfirmed)
     ExpectHolds(ExploreRandom(Make<EndAgainstLoss>()));
 }
 
-struct Graph : mbr_graph {
-    bool is_gone = false;
-};
-
 // Nothing is unmapped or destroyed while a capture is open, whoever reaps, ends or trims.
 class EndAgainstCapture : public BackingScenario
 {
   public:
     explicit EndAgainstCapture(Draw &draw) : BackingScenario(draw, draw.Coin() ? 0 : UINT64_MAX)
     {
-        graph_.gone = [](mbr_graph *gone) { static_cast<Graph *>(gone)->is_gone = true; };
         Live(0, 1); // something to trim
         ep_.device.streams[0].done = ep_.device.streams[0].submitted;
         Reap(1);
@@ -188,23 +183,6 @@ class EndAgainstCapture : public BackingScenario
                 Trim();
             }};
     }
-
-  private:
-    void Capture()
-    {
-        SCHED_REQUIRE(
-            mbr_context_begin_capture(ep_.context, IdOf(1), kForever, &graph_, nullptr) == MBR_OK);
-        memory_.open_captures++;
-        for (int i = 0; i < 8; i++) // long enough for somebody to come in
-            SCHED_CALLBACK_POINT();
-        memory_.open_captures--;
-        mbr_graph *ended = nullptr;
-        SCHED_REQUIRE(mbr_context_end_capture(ep_.context, IdOf(1), &ended, nullptr) == MBR_OK);
-        SCHED_REQUIRE(
-            mbr_context_retire_graph(ep_.context, &graph_, nullptr, 0, nullptr) == MBR_OK);
-    }
-
-    Graph graph_;
 };
 
 TEST(Sched_Backing, EndAgainstACapture_TakesNothingAwayWhileItIsOpen)

@@ -163,6 +163,7 @@ BackingScenario::BackingScenario(Draw &draw, uint64_t keep_bytes)
     : EpScenario(draw), memory_(&ep_.device)
 {
     Create(&ep_);
+    graph_.gone = [](mbr_graph *) {};
     mbr_governor_options governor = {Heap(), &sched_clock};
     SCHED_REQUIRE(mbr_governor_create(&governor, &governor_, nullptr) == MBR_OK);
     mbr_authority_options authority = {};
@@ -265,6 +266,21 @@ void BackingScenario::Reap(int times)
 {
     for (int i = 0; i < times; i++)
         mbr_context_reap(ep_.context, true);
+}
+
+// Whoever ends the capture catches up, as mbr_ep_capture_end does.
+void BackingScenario::Capture()
+{
+    SCHED_REQUIRE(
+        mbr_context_begin_capture(ep_.context, IdOf(1), kForever, &graph_, nullptr) == MBR_OK);
+    memory_.open_captures++;
+    for (int i = 0; i < 8; i++) // long enough for somebody to come in
+        SCHED_CALLBACK_POINT();
+    memory_.open_captures--;
+    mbr_graph *ended = nullptr;
+    SCHED_REQUIRE(mbr_context_end_capture(ep_.context, IdOf(1), &ended, nullptr) == MBR_OK);
+    mbr_backing_catch_up(backing_);
+    SCHED_REQUIRE(mbr_context_retire_graph(ep_.context, &graph_, nullptr, 0, nullptr) == MBR_OK);
 }
 
 void BackingScenario::ConfirmEnd()

@@ -78,6 +78,8 @@ class BackingScenario : public EpScenario
     void Live(int stream, int times);
     void Reap(int times);
     void Trim() { mbr_backing_trim(backing_, 0); }
+    // A capture from its beginning to its end, and its graph's.
+    void Capture();
     // As mbr_ep_destroy does for a lost EP.
     virtual void ConfirmEnd();
 
@@ -98,6 +100,7 @@ class BackingScenario : public EpScenario
     mbr_addresses addresses_ = {};
     mbr_gate gate_ = {};
     mbr_backing_user user_ = {};
+    mbr_graph graph_ = {};
 };
 
 } // namespace sched_test
