@@ -3,9 +3,8 @@
 // then it works, and the scenario goes on to its end.
 #include "tests/unit/holder/paged_world.h"
 
-#include "tests/support/faulty/faults.h"
+#include "tests/support/faulty/failing.h"
 
-#include <cinttypes>
 #include <functional>
 
 namespace membrane
@@ -40,26 +39,6 @@ PagedShape long_one()
     shape.max_pages = shape.max_saved_pages = 512;
     return shape;
 }
-
-struct Heap {
-    mbr_heap heap = {allocate, release, this};
-    uint64_t calls = 0, fail_at = 0;
-    int64_t live = 0;
-
-    static void *allocate(void *context, size_t bytes)
-    {
-        auto *self = static_cast<Heap *>(context);
-        if (++self->calls == self->fail_at)
-            return nullptr;
-        self->live++;
-        return std::calloc(1, bytes);
-    }
-    static void release(void *context, void *memory)
-    {
-        static_cast<Heap *>(context)->live -= memory != nullptr;
-        std::free(memory);
-    }
-};
 
 struct Fault {
     std::function<void(uint64_t)> arm;
@@ -97,7 +76,7 @@ TEST(PagedFault, Heap_FailsAtEachCallOfEachStep_TheStepIsRefusedWholeAndThenWork
         bool more = true;
         for (uint64_t nth = 1; more && !HasFailure(); nth++) {
             SCOPED_TRACE(std::string(kSteps[at].name) + ", call " + std::to_string(nth));
-            Heap heap;
+            FailingHeap heap;
             mbr_manager_seams seams = {&heap.heap, nullptr, nullptr, nullptr, nullptr};
             {
                 PagedWorld world(long_one(), 64 * kMiB, 64 * kMiB, &seams);
@@ -111,32 +90,6 @@ TEST(PagedFault, Heap_FailsAtEachCallOfEachStep_TheStepIsRefusedWholeAndThenWork
     }
     EXPECT_LT(50u, met);
 }
-
-class Faulty
-{
-  public:
-    Faulty()
-    {
-        std::snprintf(text_, sizeof(text_), "%" PRIxPTR, reinterpret_cast<uintptr_t>(&plan));
-        plan.status = MBR_SYSTEM;
-    }
-    std::vector<mbr_option> options() const { return {{"granule", "4096"}, {"faults", text_}}; }
-    void fail(uint32_t slot, uint64_t nth)
-    {
-        plan.fail_from[slot] = plan.calls[slot] + nth;
-        plan.fail_count[slot] = 1;
-    }
-    bool stop()
-    {
-        for (uint64_t &count : plan.fail_count)
-            count = 0;
-        return std::exchange(plan.met, 0) != 0;
-    }
-    faulty_plan plan = {};
-
-  private:
-    char text_[24];
-};
 
 TEST(PagedFault, Slots_FailAtEachCallOfEachStep_TheStepIsRefusedWholeAndThenWorks)
 {
@@ -161,7 +114,7 @@ TEST(PagedFault, Slots_FailAtEachCallOfEachStep_TheStepIsRefusedWholeAndThenWork
 
 TEST(PagedFault, Create_FailsAtEachCall_NothingIsLeft)
 {
-    Heap heap;
+    FailingHeap heap;
     mbr_manager_seams seams = {&heap.heap, nullptr, nullptr, nullptr, nullptr};
     Faulty faulty;
     PagedWorld world(long_one(), 64 * kMiB, 64 * kMiB, &seams, kFaulty, faulty.options());
@@ -208,7 +161,7 @@ TEST(PagedFault, Create_FailsAtEachCall_NothingIsLeft)
 /* A decommit that finds no host memory leaves an empty extent, which is given later. */
 TEST(PagedFault, Decommit_Refused_LeavesTheExtentFreeAndChargedUntilTheNextTime)
 {
-    Heap heap;
+    FailingHeap heap;
     mbr_manager_seams seams = {&heap.heap, nullptr, nullptr, nullptr, nullptr};
     PagedWorld world(long_one(), 64 * kMiB, 64 * kMiB, &seams);
     ASSERT_EQ(MBR_OK, world.begin());

@@ -3,9 +3,8 @@
 // prints its seed: MEMBRANE_SEED replays it.
 #include "tests/unit/holder/paged_world.h"
 
-#include "tests/support/faulty/faults.h"
+#include "tests/support/faulty/failing.h"
 
-#include <cinttypes>
 #include <cstdlib>
 #include <iostream>
 #include <random>
@@ -28,45 +27,24 @@ uint64_t steps()
 
 // A heap and a mechanism of which the next call but so many is refused.
 struct Faults {
-    mbr_heap heap = {allocate, release, this};
-    mbr_manager_seams seams = {&heap, nullptr, nullptr, nullptr, nullptr};
-    faulty_plan plan = {};
-    uint64_t heap_calls = 0, heap_fails_at = 0, met = 0;
-    char text[24];
+    FailingHeap heap;
+    Faulty faulty;
+    mbr_manager_seams seams = {&heap.heap, nullptr, nullptr, nullptr, nullptr};
+    uint64_t met = 0;
 
-    Faults()
-    {
-        std::snprintf(text, sizeof(text), "%" PRIxPTR, reinterpret_cast<uintptr_t>(&plan));
-        plan.status = MBR_SYSTEM;
-    }
-    std::vector<mbr_option> options() const { return {{"granule", "4096"}, {"faults", text}}; }
-    static void *allocate(void *context, size_t bytes)
-    {
-        auto *self = static_cast<Faults *>(context);
-        if (++self->heap_calls == self->heap_fails_at) {
-            self->met++;
-            return nullptr;
-        }
-        return std::calloc(1, bytes);
-    }
-    static void release(void *, void *memory) { std::free(memory); }
     void arm(uint64_t kind, uint64_t nth)
     {
         static const uint32_t slots[] = {FAULTY_EXTENT_CREATE, FAULTY_MAP, FAULTY_PROTECT};
-        if (kind == 0) {
-            heap_fails_at = heap_calls + nth;
-            return;
-        }
-        uint32_t slot = slots[kind - 1];
-        plan.fail_from[slot] = plan.calls[slot] + nth;
-        plan.fail_count[slot] = 1;
+        if (kind == 0)
+            heap.fail_at = heap.calls + nth;
+        else
+            faulty.fail(slots[kind - 1], nth);
     }
     void disarm()
     {
-        heap_fails_at = 0;
-        for (uint64_t &count : plan.fail_count)
-            count = 0;
-        met += std::exchange(plan.met, 0);
+        met += heap.fail_at != 0 && heap.calls >= heap.fail_at;
+        heap.fail_at = 0;
+        met += faulty.stop();
     }
 };
 
@@ -173,7 +151,7 @@ TEST_P(PagedModel, RandomLives_AgreeWithPlainVectorsOfTokens)
     PagedWorld world(lives.shape, lives.limit, lives.saved_limit,
         lives.faults ? &faults.seams : nullptr,
         lives.faults ? kFaulty : "plugins/host/libmembrane-host.so",
-        lives.faults ? faults.options() : std::vector<mbr_option>{{"granule", "4096"}});
+        lives.faults ? faults.faulty.options() : std::vector<mbr_option>{{"granule", "4096"}});
     for (uint64_t i = 0; i < steps() && !HasFailure(); i++) {
         SCOPED_TRACE("step " + std::to_string(i));
         if (lives.faults && draw(5) != 0) {
