@@ -16,19 +16,6 @@ class AheadWorld : public World
     {
         mbr_backing_set_ahead(backing, bound);
     }
-    mbr_status ahead(mbr_range *range, uint64_t offset, uint64_t bytes,
-        mbr_range_grow_result *result = nullptr, mbr_error *error = nullptr)
-    {
-        mbr_range_grow_result own = {};
-        own.struct_size = sizeof(own);
-        mbr_range_part part = {range, 0, offset, bytes};
-        mbr_grow_options options = {};
-        options.holder = kv;
-        options.flags = MBR_GROW_AHEAD;
-        options.parts = &part;
-        options.part_count = 1;
-        return mbr_backing_grow(backing, &options, result != nullptr ? result : &own, error);
-    }
     uint64_t stands() const { return kept().ahead_bytes; }
 };
 

@@ -421,16 +421,14 @@ TEST(Alias, UnmapOfOneRefusedAtThePrefixsEnd_TheOtherIsNotForgotten)
 TEST(Alias, OrphanInARangeThatIsEdited_IsLookedForAgain)
 {
     AliasWorld world;
-    mbr_gate gate;
-    mbr_gate_init(&gate);
-    mbr_port_set_gate(world.port, &gate);
+    Gate gate(world);
     world.fake.fresh_content = MBR_CONTENT_UNDEFINED;
     world.leave_aliases(world.made);
     mbr_range *next = world.reserve_for(world.made);
-    ASSERT_TRUE(mbr_gate_close(&gate, UINT64_MAX));
+    gate.close();
     mbr_prefix_end(world.made);
     world.made = nullptr;
-    mbr_gate_reopen(&gate);
+    gate.reopen();
     uint64_t met = 0;
     world.line.during_fill = [&] {
         mbr_backing_catch_up(world.backing);
@@ -452,8 +450,6 @@ TEST(Alias, OrphanInARangeThatIsEdited_IsLookedForAgain)
     EXPECT_TRUE(world.agree());
     EXPECT_EQ(MBR_OK, world.end(next));
     world.finish();
-    mbr_port_set_gate(world.port, nullptr);
-    mbr_gate_finish(&gate);
 }
 
 // The cache has no room for one more range, and nothing may be unmapped: it has one more.
@@ -461,9 +457,7 @@ TEST(Alias, RangeThatEndsInACaptureWithAFullCache_IsKeptAndNothingIsStranded)
 {
     constexpr int kCachedLimit = 4096;
     AliasWorld world;
-    mbr_gate gate;
-    mbr_gate_init(&gate);
-    mbr_port_set_gate(world.port, &gate);
+    Gate gate(world);
     world.leave_aliases(world.made);
     mbr_range *next = world.reserve_for(world.made);
     std::vector<mbr_range *> fillers;
@@ -472,20 +466,18 @@ TEST(Alias, RangeThatEndsInACaptureWithAFullCache_IsKeptAndNothingIsStranded)
     for (mbr_range *filler : fillers)
         ASSERT_EQ(MBR_OK, world.end(filler));
     ASSERT_EQ(uint64_t{kCachedLimit}, world.kept().cached_range_count);
-    ASSERT_TRUE(mbr_gate_close(&gate, UINT64_MAX));
+    gate.close();
     ASSERT_EQ(MBR_OK, world.end(next)); // of no bytes: it ends at once
     EXPECT_EQ(0u, world.kept().quarantined_count);
     EXPECT_EQ(kShared, world.aliases());
     EXPECT_EQ(uint64_t{kCachedLimit} + 1, world.kept().cached_range_count);
     EXPECT_TRUE(world.agree());
-    mbr_gate_reopen(&gate);
+    gate.reopen();
     ASSERT_EQ(MBR_OK, world.end(world.reserve_for(world.made))); // and now it goes
     EXPECT_EQ(0u, world.aliases());
     EXPECT_EQ(uint64_t{kCachedLimit}, world.kept().cached_range_count);
     EXPECT_TRUE(world.agree());
     world.finish();
-    mbr_port_set_gate(world.port, nullptr);
-    mbr_gate_finish(&gate);
 }
 
 // A heap behind whose pieces a slot would look like a parked alias of an extent that is nowhere.

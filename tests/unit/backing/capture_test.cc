@@ -59,18 +59,6 @@ class CaptureWorld : public Gate, public World
         result.struct_size = sizeof(result);
         return mbr_range_give_back(range, offset, bytes, now, &stream, now ? 0 : 1, &result, error);
     }
-    mbr_status map_ahead(mbr_range *range, uint64_t offset, uint64_t bytes)
-    {
-        mbr_range_grow_result result = {};
-        result.struct_size = sizeof(result);
-        mbr_range_part part = {range, 0, offset, bytes};
-        mbr_grow_options options = {};
-        options.holder = kv;
-        options.flags = MBR_GROW_AHEAD;
-        options.parts = &part;
-        options.part_count = 1;
-        return mbr_backing_grow(backing, &options, &result, nullptr);
-    }
     uint64_t gated_calls() const
     {
         return fake.calls(Slot::kUnmap) + fake.calls(Slot::kDestroy) + fake.calls(Slot::kAllocate) +
@@ -111,11 +99,11 @@ TEST(Capture, MappingAhead_WorksWhileItIsOpenAndBelongsToItsGraph)
     mbr_range *range = world.reserve(64 * kGranule);
     ASSERT_EQ(MBR_OK, world.grow(range, 0, kGranule));
     world.begin();
-    EXPECT_EQ(MBR_OK, world.map_ahead(range, kGranule, 2 * kGranule));
+    EXPECT_EQ(MBR_OK, world.ahead(range, kGranule, 2 * kGranule));
     EXPECT_EQ(MBR_OK, world.grow(range, kGranule, 2 * kGranule));
     EXPECT_EQ(0u, world.kept().ahead_bytes);
     world.fake.faults.push_back({Slot::kCreate, world.fake.calls(Slot::kCreate) + 2});
-    EXPECT_EQ(MBR_OUT_OF_MEMORY, world.map_ahead(range, 3 * kGranule, 2 * kGranule));
+    EXPECT_EQ(MBR_OUT_OF_MEMORY, world.ahead(range, 3 * kGranule, 2 * kGranule));
     world.fake.faults.clear();
     EXPECT_EQ(kGranule, world.kept().pooled_bytes); // made in vain, and not destroyed now
     EXPECT_EQ(0u, mbr_backing_evict(world.backing, kGranule));
@@ -136,7 +124,7 @@ TEST(Capture, MappingAheadAlone_LeavesTheRangeFree)
     mbr_range *range = world.reserve(64 * kGranule);
     ASSERT_EQ(MBR_OK, world.grow(range, 0, kGranule));
     world.begin();
-    EXPECT_EQ(MBR_OK, world.map_ahead(range, kGranule, 2 * kGranule));
+    EXPECT_EQ(MBR_OK, world.ahead(range, kGranule, 2 * kGranule));
     world.end_capture();
     EXPECT_EQ(MBR_OK, world.decommit(range, 0, kGranule));
     EXPECT_EQ(0u, world.charged(world.kv)) << "it waits for no graph";

@@ -103,17 +103,29 @@ mbr_range *World::reserve(
     return range;
 }
 
-mbr_status World::grow(mbr_range *range, uint64_t offset, uint64_t bytes,
-    mbr_range_grow_result *result, mbr_error *error)
+mbr_status World::grow_with(
+    uint32_t flags, const mbr_range_part &part, mbr_range_grow_result *result, mbr_error *error)
 {
-    mbr_range_part part = {range, 0, offset, bytes};
     mbr_grow_options options = {};
     options.holder = kv;
+    options.flags = flags;
     options.parts = &part;
     options.part_count = 1;
     mbr_range_grow_result ignored = {};
     ignored.struct_size = sizeof(ignored);
     return mbr_backing_grow(backing, &options, result != nullptr ? result : &ignored, error);
+}
+
+mbr_status World::grow(mbr_range *range, uint64_t offset, uint64_t bytes,
+    mbr_range_grow_result *result, mbr_error *error)
+{
+    return grow_with(0, {range, 0, offset, bytes}, result, error);
+}
+
+mbr_status World::ahead(mbr_range *range, uint64_t offset, uint64_t bytes,
+    mbr_range_grow_result *result, mbr_error *error)
+{
+    return grow_with(MBR_GROW_AHEAD, {range, 0, offset, bytes}, result, error);
 }
 
 mbr_status World::end(mbr_range *range, bool now)

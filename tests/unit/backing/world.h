@@ -198,6 +198,8 @@ class World
         uint32_t flags = 0, uint32_t group = 0, mbr_error *error = nullptr);
     mbr_status grow(mbr_range *range, uint64_t offset, uint64_t bytes,
         mbr_range_grow_result *result = nullptr, mbr_error *error = nullptr);
+    mbr_status ahead(mbr_range *range, uint64_t offset, uint64_t bytes,
+        mbr_range_grow_result *result = nullptr, mbr_error *error = nullptr);
     mbr_status end(mbr_range *range, bool now = true);
     mbr_range_figures figures(mbr_range *range) const;
 
@@ -210,6 +212,8 @@ class World
     ::testing::AssertionResult agree() const;
 
   private:
+    mbr_status grow_with(uint32_t flags, const mbr_range_part &part, mbr_range_grow_result *result,
+        mbr_error *error);
     void end_parts();
 };
 
