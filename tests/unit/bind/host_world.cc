@@ -254,6 +254,13 @@ std::vector<uint8_t> HostWorld::get(uint64_t address, uint64_t bytes)
     return seen;
 }
 
+mbr_holder_figures HostWorld::paid(mbr_holder_handle by)
+{
+    auto figures = sized<mbr_holder_figures>();
+    EXPECT_EQ(MBR_OK, mbr_manager_read_holder(manager, by, &figures, &error)) << error.text;
+    return figures;
+}
+
 mbr_authority_figures HostWorld::books()
 {
     auto figures = sized<mbr_authority_figures>();

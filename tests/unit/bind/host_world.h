@@ -86,6 +86,7 @@ class HostWorld
     void put(uint64_t address, const std::vector<uint8_t> &bytes);
     std::vector<uint8_t> get(uint64_t address, uint64_t bytes);
     mbr_authority_figures books();
+    mbr_holder_figures paid(mbr_holder_handle by);
     mbr_mechanism_figures figures();
     ::testing::AssertionResult clean(); /* the audit */
 

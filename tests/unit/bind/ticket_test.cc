@@ -92,12 +92,7 @@ class Tickets : public ::testing::Test
             << world.error.text;
     }
 
-    mbr_holder_figures Figures(mbr_holder_handle holder)
-    {
-        auto figures = sized<mbr_holder_figures>();
-        EXPECT_EQ(MBR_OK, mbr_manager_read_holder(world.manager, holder, &figures, &world.error));
-        return figures;
-    }
+    mbr_holder_figures Figures(mbr_holder_handle holder) { return world.paid(holder); }
 
     HostWorld world{32 * kMiB};
 };

@@ -198,12 +198,7 @@ TEST(KvQueue, RefusedEagerCreation_QueueIsFull_OwesItsRoomAndFreesItLater)
     request.max_tokens = 1024;
     mbr_kv *kv;
     ASSERT_EQ(MBR_OK, mbr_kv_create(world.manager, &request, &kv, &world.error));
-    auto charged = [&] {
-        auto figures = sized<mbr_holder_figures>();
-        EXPECT_EQ(
-            MBR_OK, mbr_manager_read_holder(world.manager, request.holder, &figures, &world.error));
-        return figures.charged_bytes;
-    };
+    auto charged = [&] { return world.paid(request.holder).charged_bytes; };
     auto wanted = sized<mbr_sequence_request>();
     wanted.stream = queue.stream;
     wanted.tokens = 10;

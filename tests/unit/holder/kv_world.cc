@@ -125,13 +125,6 @@ mbr_kv_prefix_figures KvWorld::read(const TrackedPrefix &prefix)
     return figures;
 }
 
-mbr_holder_figures KvWorld::paid(mbr_holder_handle by)
-{
-    auto figures = sized<mbr_holder_figures>();
-    EXPECT_EQ(MBR_OK, mbr_manager_read_holder(manager, by, &figures, &error)) << error.text;
-    return figures;
-}
-
 void KvWorld::synchronize()
 {
     await(native);

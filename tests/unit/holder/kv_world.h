@@ -73,7 +73,6 @@ class KvWorld : public HostWorld
     mbr_kv_figures read();
     mbr_sequence_figures read(const Tracked &tracked);
     mbr_kv_prefix_figures read(const TrackedPrefix &prefix);
-    mbr_holder_figures paid(mbr_holder_handle by);
     // Waits for every stream and every queued release.
     void settle();
 

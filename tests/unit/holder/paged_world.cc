@@ -83,13 +83,6 @@ mbr_paged_sequence_figures PagedWorld::read(const Plain *plain)
     return figures;
 }
 
-mbr_holder_figures PagedWorld::paid(mbr_holder_handle by)
-{
-    auto figures = sized<mbr_holder_figures>();
-    EXPECT_EQ(MBR_OK, mbr_manager_read_holder(manager, by, &figures, &error)) << error.text;
-    return figures;
-}
-
 /* ---- Refusals */
 
 void PagedWorld::expect_same(const mbr_paged_figures &before)

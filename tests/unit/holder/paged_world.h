@@ -74,7 +74,6 @@ class PagedWorld : public HostWorld
 
     mbr_paged_figures read();
     mbr_paged_sequence_figures read(const Plain *plain);
-    mbr_holder_figures paid(mbr_holder_handle by);
     mbr_paged_request request() const;
     // Contents, pages and counts of everything, the holders' books included.
     void check();

@@ -68,8 +68,7 @@ class CacheWorld : public HostWorld
     }
     uint64_t granted()
     {
-        auto figures = sized<mbr_holder_figures>();
-        EXPECT_EQ(MBR_OK, mbr_manager_read_holder(manager, caches, &figures, &error));
+        auto figures = paid(caches);
         EXPECT_EQ(0u, figures.charged_bytes) << "no mechanism gave them";
         return figures.granted_bytes;
     }

@@ -115,12 +115,6 @@ class SleepWorld : public HostWorld
         EXPECT_EQ(MBR_OK, mbr_range_read(manager, range, 0, &figures, &error)) << error.text;
         return figures;
     }
-    mbr_holder_figures paid(mbr_holder_handle by)
-    {
-        auto figures = sized<mbr_holder_figures>();
-        EXPECT_EQ(MBR_OK, mbr_manager_read_holder(manager, by, &figures, &error)) << error.text;
-        return figures;
-    }
     mbr_sleeper_figures read()
     {
         auto figures = sized<mbr_sleeper_figures>();

@@ -182,9 +182,7 @@ TEST(Weights, ItemsInUseFillTheBudget_IsBusyUntilOneEnds)
 TEST(Weights, AnotherStream_SeesWhatTheFirstHasPagedIn)
 {
     WeightsWorld world(2, 2);
-    mbr_native native = world.make_stream();
-    mbr_stream_handle other;
-    ASSERT_EQ(MBR_OK, mbr_ep_attach_stream(world.manager, world.ep, native, &other, &world.error));
+    mbr_stream_handle other = world.attach();
     uint64_t here, there;
     {
         Gate gate(world);
@@ -198,12 +196,6 @@ TEST(Weights, AnotherStream_SeesWhatTheFirstHasPagedIn)
     mbr_weights_done(world.weights, 0, other);
     world.done(0);
     EXPECT_EQ(1u, world.read().page_in_count);
-    ASSERT_EQ(MBR_OK, mbr_weights_destroy(world.weights, &world.error));
-    ASSERT_EQ(MBR_OK, world.drain());
-    ASSERT_EQ(MBR_OK, mbr_ep_detach_stream(world.manager, other, &world.error));
-    world.end_stream(native);
-    auto request = world.request(kItem);
-    ASSERT_EQ(MBR_OK, mbr_weights_create(world.manager, &request, &world.weights, &world.error));
 }
 
 TEST(Weights, MoreStreamsThanItRemembers_ForgetNoneWhoseWorkRuns)

@@ -35,9 +35,7 @@ class WeightsWorld : public HostWorld
             EXPECT_EQ(MBR_OK, mbr_ep_detach_stream(manager, attached, &error)) << error.text;
             end_stream(made);
         }
-        auto figures = sized<mbr_holder_figures>();
-        EXPECT_EQ(MBR_OK, mbr_manager_read_holder(manager, holder, &figures, &error));
-        EXPECT_EQ(0u, figures.charged_bytes);
+        EXPECT_EQ(0u, charged());
     }
 
     std::vector<std::vector<uint8_t>> sources;
@@ -97,12 +95,7 @@ class WeightsWorld : public HostWorld
         mbr_weights_read(weights, &figures);
         return figures;
     }
-    uint64_t charged()
-    {
-        auto figures = sized<mbr_holder_figures>();
-        EXPECT_EQ(MBR_OK, mbr_manager_read_holder(manager, holder, &figures, &error));
-        return figures.charged_bytes;
-    }
+    uint64_t charged() { return paid(holder).charged_bytes; }
 };
 
 } // namespace membrane

@@ -65,12 +65,7 @@ class WorkspaceWorld : public HostWorld
         return figures;
     }
     uint64_t committed(uint32_t scope) { return read().committed_bytes[scope]; }
-    uint64_t charged()
-    {
-        auto figures = sized<mbr_holder_figures>();
-        EXPECT_EQ(MBR_OK, mbr_manager_read_holder(manager, holder, &figures, &error));
-        return figures.charged_bytes;
-    }
+    uint64_t charged() { return paid(holder).charged_bytes; }
     void settle()
     {
         EXPECT_EQ(MBR_OK, mbr_ep_synchronize(manager, stream, kNever, &error)) << error.text;
