@@ -186,8 +186,9 @@ static bool launch_layer(attend_side *side, uint64_t layer)
         layer * state->strides[0].layer_bytes, state->device->stream);
 }
 
-static bool launch_layers(attend_side *side)
+static bool launch_layers(void *context)
 {
+    attend_side *side = context;
     for (uint64_t layer = 0; layer < LAYERS; layer++)
         if (!launch_layer(side, layer))
             return false;
@@ -226,18 +227,8 @@ static bool replay(void *context, uint32_t thread, uint64_t count)
 
 static bool capture(attend_side *side)
 {
-    mbr_hand *hand = &side->state->device->hand;
-    mbr_cuda_stream stream = side->state->device->stream;
-    mbr_cuda_graph graph;
-    if (!mbr_hand_did(hand, hand->call.capture_begin(stream, MBR_CUDA_CAPTURE_MODE_THREAD_LOCAL),
-            "cuStreamBeginCapture"))
-        return false;
-    bool done = launch_layers(side);
-    if (!mbr_hand_did(hand, hand->call.capture_end(stream, &graph), "cuStreamEndCapture") || !done)
-        return false;
-    return mbr_hand_did(hand, hand->call.graph_instantiate(&side->replayed, graph, 0),
-               "cuGraphInstantiate") &&
-        mbr_hand_did(hand, hand->call.graph_destroy(graph), "cuGraphDestroy");
+    mbr_bench_device *device = side->state->device;
+    return mbr_hand_capture(&device->hand, device->stream, launch_layers, side, &side->replayed);
 }
 
 /* ---- Whether it is attention */

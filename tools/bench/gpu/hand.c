@@ -179,6 +179,22 @@ bool mbr_hand_decommit(mbr_hand *hand, mbr_cuda_address address, uint64_t bytes,
     return true;
 }
 
+/* ---- A graph */
+bool mbr_hand_capture(mbr_hand *hand, mbr_cuda_stream stream, bool (*launch)(void *context),
+    void *context, mbr_cuda_graph_exec *replayed)
+{
+    mbr_cuda_graph graph;
+    if (!mbr_hand_did(hand, hand->call.capture_begin(stream, MBR_CUDA_CAPTURE_MODE_THREAD_LOCAL),
+            "cuStreamBeginCapture"))
+        return false;
+    bool done = launch(context);
+    if (!mbr_hand_did(hand, hand->call.capture_end(stream, &graph), "cuStreamEndCapture") || !done)
+        return false;
+    return mbr_hand_did(
+               hand, hand->call.graph_instantiate(replayed, graph, 0), "cuGraphInstantiate") &&
+        mbr_hand_did(hand, hand->call.graph_destroy(graph), "cuGraphDestroy");
+}
+
 /* ---- The driver's own pool */
 bool mbr_hand_keep_pool(mbr_hand *hand)
 {

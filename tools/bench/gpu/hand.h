@@ -55,6 +55,10 @@ bool mbr_hand_map(mbr_hand *hand, mbr_cuda_address address, uint64_t bytes, uint
 bool mbr_hand_decommit(mbr_hand *hand, mbr_cuda_address address, uint64_t bytes,
     uint64_t extent_bytes, mbr_hand_way way, const mbr_cuda_handle *handles);
 
+/* ---- A graph of what `launch` submits to the stream */
+bool mbr_hand_capture(mbr_hand *hand, mbr_cuda_stream stream, bool (*launch)(void *context),
+    void *context, mbr_cuda_graph_exec *replayed);
+
 /* ---- The driver's own pool: it keeps what is freed */
 bool mbr_hand_keep_pool(mbr_hand *hand);
 bool mbr_hand_empty_pool(mbr_hand *hand);

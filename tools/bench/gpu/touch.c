@@ -60,26 +60,24 @@ static bool replay_graph(void *context, uint32_t thread, uint64_t count)
     return finish_stream(state);
 }
 
-/* A graph of writes and reads of parts of the buffer. */
-static bool capture(touch_state *state)
+/* Writes and reads of parts of the buffer. */
+static bool touch_parts(void *context)
 {
+    touch_state *state = context;
     mbr_hand *hand = &state->device->hand;
     mbr_cuda_stream stream = state->device->stream;
     uint64_t part = state->bytes / GRAPH_NODES;
-    if (!mbr_hand_did(hand, hand->call.capture_begin(stream, MBR_CUDA_CAPTURE_MODE_THREAD_LOCAL),
-            "cuStreamBeginCapture"))
-        return false;
-    bool done = true;
-    for (uint32_t i = 0; i < GRAPH_NODES && done; i++)
-        done =
-            mbr_kernels_write(hand, state->kernels, state->address + i * part, part, 0, stream) &&
-            mbr_kernels_read(hand, state->kernels, state->address + i * part, part, stream);
-    mbr_cuda_graph graph;
-    if (!mbr_hand_did(hand, hand->call.capture_end(stream, &graph), "cuStreamEndCapture") || !done)
-        return false;
-    return mbr_hand_did(hand, hand->call.graph_instantiate(&state->replayed, graph, 0),
-               "cuGraphInstantiate") &&
-        mbr_hand_did(hand, hand->call.graph_destroy(graph), "cuGraphDestroy");
+    for (uint32_t i = 0; i < GRAPH_NODES; i++)
+        if (!mbr_kernels_write(hand, state->kernels, state->address + i * part, part, 0, stream) ||
+            !mbr_kernels_read(hand, state->kernels, state->address + i * part, part, stream))
+            return false;
+    return true;
+}
+
+static bool capture(touch_state *state)
+{
+    mbr_bench_device *device = state->device;
+    return mbr_hand_capture(&device->hand, device->stream, touch_parts, state, &state->replayed);
 }
 
 static bool measure(mbr_bench *bench, touch_state *ours, touch_state *theirs, mbr_bench_row *rows)
