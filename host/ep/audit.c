@@ -80,8 +80,13 @@ static const char *check_epoch(const mbr_context *context, const mbr_epoch *epoc
     REQUIRE(epoch->mark_count <= MBR_DEFER_STREAM_COUNT);
     REQUIRE(!TAILQ_EMPTY(&epoch->marks));
     REQUIRE(epoch != context->open || epoch->done == 0);
-    for (const mbr_deferred *entry = epoch->entries.first; entry != NULL; entry = entry->next)
+    uint64_t count = 0, bytes = 0;
+    for (const mbr_deferred *entry = epoch->entries.first; entry != NULL; entry = entry->next) {
         REQUIRE(entry->epoch == epoch && (entry->epoch_streams & ~epoch->done) != 0);
+        count++;
+        bytes += entry->bytes;
+    }
+    REQUIRE(count == epoch->entry_count && bytes == epoch->bytes);
     sum->epoch_count++;
     add_entries(sum, &epoch->entries);
     return NULL;

@@ -53,8 +53,8 @@ struct mbr_epoch {
     TAILQ_ENTRY(mbr_epoch) link; /* in `live`, by sequence */
     uint64_t sequence;
     uint64_t opened_ns;
-    uint64_t entry_count; /* that joined it */
-    uint64_t bytes;       /* that joined it */
+    uint64_t entry_count; /* in it */
+    uint64_t bytes;       /* of them */
     uint64_t done;        /* bits of the marks that are reached */
     uint32_t mark_count;
     struct mbr_sibling_list marks; /* that are not reached */

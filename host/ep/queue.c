@@ -178,11 +178,19 @@ static void end_epoch_locked(mbr_context *context, mbr_epoch *epoch) MBR_REQUIRE
     mbr_pool_give(&context->epochs, epoch);
 }
 
+/* It is in the epoch's list no more. What it left does not close the epoch either. */
+static void part_locked(mbr_epoch *epoch, mbr_deferred *entry)
+{
+    entry->epoch = NULL;
+    epoch->entry_count--;
+    epoch->bytes -= entry->bytes;
+}
+
 void mbr_context_leave_epoch_locked(mbr_context *context, mbr_deferred *entry)
 {
     mbr_epoch *epoch = entry->epoch;
     mbr_entry_list_remove(&epoch->entries, entry);
-    entry->epoch = NULL;
+    part_locked(epoch, entry);
     if (epoch->entries.first == NULL)
         end_epoch_locked(context, epoch);
 }
@@ -205,7 +213,7 @@ static void collect_locked(mbr_context *context, mbr_epoch *epoch) MBR_REQUIRES(
             mbr_entry_list_append(&kept, entry);
             continue;
         }
-        entry->epoch = NULL;
+        part_locked(epoch, entry);
         if (entry->is_claimed)
             continue;
         mbr_entry_unshelve(entry);

@@ -26,6 +26,22 @@ TEST(QueueCost, TenThousandFreesBehindABusyStream_OneSignalForSixtyFourAndNoOthe
     EXPECT_LE(world.heap.calls - blocks, 2 * (1 + 10000u / MBR_EPOCH_ENTRY_COUNT / 16));
 }
 
+// What was taken out again waits for no signal, and closes no epoch.
+TEST(QueueCost, TakenAgainOnItsStream_ClosesNoEpochForThoseThatStay)
+{
+    World world;
+    uint64_t id = world.attach(1);
+    Entry *stays = world.defer({id}, 1);
+    for (int i = 0; i < 10 * MBR_EPOCH_ENTRY_COUNT; i++) {
+        world.defer({id}, MBR_EPOCH_BYTES / 2);
+        ASSERT_NE(nullptr, world.take(id, false, MBR_EPOCH_BYTES / 2));
+    }
+    EXPECT_EQ(0u, world.fake.count(kSignal));
+    world.defer({id}, MBR_EPOCH_BYTES - 1);
+    EXPECT_EQ(1u, world.fake.count(kSignal)) << "with the first one, the epoch's bytes";
+    EXPECT_EQ(0, stays->settled);
+}
+
 // A pass asks each line once, however much waits behind it.
 TEST(QueueCost, HundredThousandEntriesQueued_APassMakesAsManyCallsAsWithAHundred)
 {
