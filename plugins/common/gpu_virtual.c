@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #define RESERVATION_MAX_BYTES (UINT64_C(1) << 46)
@@ -164,10 +165,9 @@ static uint32_t flags_of(
 
 /* One call for all devices: the driver then works on them at the same time. The instance's own is
  * the last one: some drivers want that, and no one minds. */
-static mbr_gpu_result set_access(const mbr_instance *instance, uint64_t address, uint64_t bytes,
-    const struct mbr_answer_access *access)
+static size_t list_access(const mbr_instance *instance, const struct mbr_answer_access *access,
+    struct mbr_gpu_access list[MBR_GPU_DEVICE_LIMIT])
 {
-    struct mbr_gpu_access list[MBR_GPU_DEVICE_LIMIT];
     uint32_t device_count = instance->driver->device_count;
     size_t count = 0;
     for (uint32_t i = 1; i <= device_count; i++) {
@@ -178,7 +178,75 @@ static mbr_gpu_result set_access(const mbr_instance *instance, uint64_t address,
                 .flags = flags_of(instance, access, device),
             };
     }
-    return call_of(instance)->set_access(address, bytes, list, count);
+    return count;
+}
+
+/* The driver does not say whose access it refused. Asked for each alone it does; what it gives
+ * meanwhile its caller undoes with the rest. A lost device refuses everybody's. */
+static mbr_status tell_refused(const mbr_instance *instance, mbr_gpu_result result,
+    uint64_t address, uint64_t bytes, const struct mbr_gpu_access *list, size_t count,
+    mbr_error *error)
+{
+    const char *name = instance->driver->name.set_access;
+    mbr_status status = answer(instance, result, name, bytes, error);
+    char call[64];
+    if (MBR_STATUS_CLASS(status) == MBR_CLASS_LOST || error == NULL)
+        return status;
+    for (size_t i = 0; i < count && count > 1; i++) {
+        if (call_of(instance)->set_access(address, bytes, &list[i], 1) != result)
+            continue;
+        snprintf(call, sizeof call, "%s for device %d", name, list[i].location.id);
+        return answer(instance, result, call, bytes, error);
+    }
+    return status;
+}
+
+static mbr_status give_access(const mbr_instance *instance, uint64_t address, uint64_t bytes,
+    const struct mbr_answer_access *access, mbr_error *error)
+{
+    struct mbr_gpu_access list[MBR_GPU_DEVICE_LIMIT];
+    size_t count = list_access(instance, access, list);
+    mbr_gpu_result result = call_of(instance)->set_access(address, bytes, list, count);
+    return result == MBR_GPU_SUCCESS
+        ? MBR_OK
+        : tell_refused(instance, result, address, bytes, list, count, error);
+}
+
+/* Of one mapping. */
+static bool has_access(
+    const mbr_instance *instance, uint64_t address, const struct mbr_gpu_access *access)
+{
+    unsigned long long flags;
+    return call_of(instance)->get_access(&flags, &access->location, address) == MBR_GPU_SUCCESS &&
+        flags == (unsigned long long)access->flags;
+}
+
+/* What is refused for no reason the host asks for again; an undo nobody else can. */
+static mbr_gpu_result insist(const mbr_instance *instance, uint64_t address, uint64_t bytes,
+    const struct mbr_gpu_access *list, size_t count)
+{
+    uint32_t left = instance->driver->quirks.refuses_access_spuriously ? UNDO_ATTEMPT_COUNT : 1;
+    mbr_gpu_result result;
+    do
+        result = call_of(instance)->set_access(address, bytes, list, count);
+    while (result != MBR_GPU_SUCCESS && --left > 0);
+    return result;
+}
+
+/* Of one mapping. A device that cannot reach the memory may be refused even no access, which it
+ * has. */
+static mbr_status take_back_access(const mbr_instance *instance, uint64_t address, uint64_t bytes,
+    const struct mbr_answer_access *access, mbr_error *error)
+{
+    struct mbr_gpu_access list[MBR_GPU_DEVICE_LIMIT];
+    size_t count = list_access(instance, access, list);
+    mbr_gpu_result result = insist(instance, address, bytes, list, count);
+    bool is_done = result == MBR_GPU_SUCCESS || count > 1;
+    for (size_t i = 0; i < count && is_done && result != MBR_GPU_SUCCESS; i++)
+        is_done = has_access(instance, address, &list[i]) ||
+            insist(instance, address, bytes, &list[i], 1) == MBR_GPU_SUCCESS;
+    return is_done ? MBR_OK
+                   : answer(instance, result, instance->driver->name.set_access, bytes, error);
 }
 
 _Static_assert((int)MBR_GPU_ACCESS_NONE == MBR_ACCESS_NONE, "set_access hands them on");
@@ -194,8 +262,7 @@ static mbr_status map(
         answer(instance, call_of(instance)->map(address, bytes, 0, extent->handle, 0),
             instance->driver->name.map, bytes, error);
     if (status == MBR_OK && mapping->access.named != 0)
-        status = answer(instance, set_access(instance, address, bytes, &mapping->access),
-            instance->driver->name.set_access, bytes, error);
+        status = give_access(instance, address, bytes, &mapping->access, error);
     return status;
 }
 
@@ -227,15 +294,11 @@ static enum mbr_end unmap(
     return end;
 }
 
-/* What is refused for no reason the host asks for again; an undo nobody else can. */
 static mbr_status protect(mbr_instance *instance, uint64_t address, uint64_t bytes,
     const struct mbr_answer_access *access, bool is_undo, mbr_error *error)
 {
-    bool is_patient = is_undo && instance->driver->quirks.refuses_access_spuriously;
-    mbr_gpu_result result = set_access(instance, address, bytes, access);
-    for (uint32_t i = 1; i < UNDO_ATTEMPT_COUNT && is_patient && result != MBR_GPU_SUCCESS; i++)
-        result = set_access(instance, address, bytes, access);
-    return answer(instance, result, instance->driver->name.set_access, bytes, error);
+    return is_undo ? take_back_access(instance, address, bytes, access, error)
+                   : give_access(instance, address, bytes, access, error);
 }
 
 const struct mbr_handle_port mbr_gpu_handle_port = {.create = create, .destroy = destroy};

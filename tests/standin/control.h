@@ -47,7 +47,7 @@ struct standin_options {
     bool can_export;                    /* STANDIN_EXPORT=1: "handle export is possible" */
     bool maps_released;                 /* STANDIN_MAPS_RELEASED=1: D12 is answered, not ended */
     bool has_no_virtual_memory;         /* STANDIN_NO_VIRTUAL_MEMORY=1: the attribute says so */
-    bool has_no_peers;                  /* STANDIN_NO_PEERS=1 */
+    bool has_no_peers;                  /* STANDIN_NO_PEERS=1: none reaches another's memory */
     bool has_no_managed_memory;         /* STANDIN_NO_MANAGED_MEMORY=1 */
     /* What HIP's runtime does in one version or another. */
     bool has_no_aliasing;         /* STANDIN_HIP_NO_ALIASING=1: a handle is mapped once */

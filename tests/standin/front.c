@@ -122,6 +122,14 @@ static enum sim_access access_of(uint32_t flags)
                                         : SIM_ACCESS_READ_WRITE;
 }
 
+static bool reaches(const struct mbr_gpu_access *access, uint64_t address)
+{
+    uint64_t bytes;
+    uint32_t owner;
+    return !sim.options.has_no_peers || !sim_mapping_at(address, &bytes, &owner) ||
+        access->location.id == (int32_t)owner;
+}
+
 /* One pass that looks, one that does: the whole list or nothing. */
 int front_set_access(
     uint64_t address, size_t bytes, const struct mbr_gpu_access *list, size_t count)
@@ -132,6 +140,8 @@ int front_set_access(
         for (size_t i = 0; i < count; i++) {
             if (list[i].location.type != MBR_GPU_LOCATION_DEVICE || !is_access(list[i].flags))
                 return SIM_INVALID_VALUE;
+            if (!reaches(&list[i], address))
+                return SIM_INVALID_DEVICE;
             int status = sim_set_access(
                 address, bytes, list[i].location.id, access_of(list[i].flags), is_dry);
             if (status != SIM_OK)

@@ -63,6 +63,25 @@ TEST(Peers, OneOfThemFails_TheGrowthIsUndoneForAllAndSaysWhatFailed)
     EXPECT_EQ(world.release(range.range), MBR_OK);
 }
 
+TEST(Peers, OneThatCannotReachTheMemory_IsNamed)
+{
+    restart();
+    Knobs options;
+    standin().options(&options);
+    options.has_no_peers = true;
+    standin().restart(&options);
+    EXPECT_EQ(driver().init(0), MBR_GPU_SUCCESS);
+    HostWorld world(64 * kMiB, nullptr, nullptr, {}, nullptr, {{1, MBR_ACCESS_READ}});
+    auto range = world.reserve(16 * kMiB, 2 * kMiB);
+    const uint64_t mappings = ledger().mapping_count;
+    EXPECT_EQ(world.grow(range.range, 0, 2 * kMiB), MBR_UNSUPPORTED) << world.error.text;
+    const std::string said = std::string(name().set_access) + " for device 1 of 2097152 bytes";
+    EXPECT_NE(std::strstr(world.error.text, said.c_str()), nullptr) << world.error.text;
+    EXPECT_EQ(ledger().mapping_count, mappings);
+    EXPECT_TRUE(world.clean());
+    EXPECT_EQ(world.release(range.range), MBR_OK);
+}
+
 TEST(Peers, PrefixIsShared_IsReadOnlyForThemToo)
 {
     restart();
