@@ -160,7 +160,7 @@ typedef struct mbr_holder_options {
 } mbr_holder_options;
 
 /* MBR_INVALID_ARGUMENT: name, role, one callback without the other, or borrowing without an
- * allowance; MBR_OUT_OF_DESCRIPTORS: too many, or too many with callbacks; MBR_OUT_OF_HOST_MEMORY.
+ * allowance; MBR_OUT_OF_DESCRIPTORS: too many, or too many that are asked; MBR_OUT_OF_HOST_MEMORY.
  */
 mbr_status mbr_holder_create(mbr_authority *authority, const mbr_holder_options *options,
     mbr_holder **holder, mbr_error *error);
@@ -170,6 +170,10 @@ mbr_status mbr_holder_destroy(mbr_holder *holder, mbr_error *error);
 /* From now on it is not asked any more, and no callback of it runs; not from inside one. For one
  * that stays because of what it pays for, when those who would answer go. */
 void mbr_holder_stop_asking(mbr_holder *holder);
+/* From now on it is asked with these, unless it is asked already. MBR_OUT_OF_DESCRIPTORS: its
+ * authority has as many of those as it can. */
+mbr_status mbr_holder_start_asking(
+    mbr_holder *holder, const mbr_pressure_callbacks *pressed, mbr_error *error);
 /* Whether a destroy would be accepted now; its refusal. */
 mbr_status mbr_holder_check_idle(const mbr_holder *holder, mbr_error *error);
 uint64_t mbr_holder_id(const mbr_holder *holder);

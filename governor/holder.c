@@ -55,6 +55,15 @@ static bool try_publish(mbr_authority *authority, mbr_holder *holder)
     return fits;
 }
 
+static mbr_status refuse_count(const mbr_authority *authority, mbr_error *error)
+{
+    return mbr_fail(error, MBR_OUT_OF_DESCRIPTORS,
+        "authority '%s' has as many holders as it can: %d, of which %d are asked for bytes; "
+        "destroy "
+        "one",
+        authority->name, MBR_HOLDER_LIMIT_COUNT, MBR_PRESSED_LIMIT_COUNT);
+}
+
 mbr_status mbr_holder_create(mbr_authority *authority, const mbr_holder_options *options,
     mbr_holder **holder, mbr_error *error)
 {
@@ -70,10 +79,7 @@ mbr_status mbr_holder_create(mbr_authority *authority, const mbr_holder_options 
     init_holder(made, authority, options, block);
     if (!try_publish(authority, made)) {
         mbr_heap_release(&authority->governor->heap, block);
-        return mbr_fail(error, MBR_OUT_OF_DESCRIPTORS,
-            "authority '%s' has as many holders as it can: %d, of which %d with callbacks; destroy "
-            "one",
-            authority->name, MBR_HOLDER_LIMIT_COUNT, MBR_PRESSED_LIMIT_COUNT);
+        return refuse_count(authority, error);
     }
     *holder = made;
     return MBR_OK;
@@ -124,6 +130,21 @@ void mbr_holder_stop_asking(mbr_holder *holder)
     authority->pressed_count -= holder->pressed.ask != NULL;
     holder->pressed = (mbr_pressure_callbacks){0};
     mbr_lock_drop(&governor->lock);
+}
+
+mbr_status mbr_holder_start_asking(
+    mbr_holder *holder, const mbr_pressure_callbacks *pressed, mbr_error *error)
+{
+    mbr_authority *authority = holder->authority;
+    mbr_lock_take(&authority->governor->lock);
+    bool is_asked = holder->pressed.ask != NULL;
+    bool fits = is_asked || authority->pressed_count < MBR_PRESSED_LIMIT_COUNT;
+    if (fits && !is_asked) {
+        holder->pressed = *pressed;
+        authority->pressed_count++;
+    }
+    mbr_lock_drop(&authority->governor->lock);
+    return fits ? MBR_OK : refuse_count(authority, error);
 }
 
 mbr_status mbr_holder_destroy(mbr_holder *holder, mbr_error *error)

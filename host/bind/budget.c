@@ -259,6 +259,8 @@ mbr_status mbr_manager_create_holder(mbr_manager *manager, const mbr_holder_requ
     record->authority = authority;
     record->holder_id = mbr_holder_id(record->holder);
     record->handle = handle;
+    record->manager = manager;
+    record->client_answers = request->pressed.ask != NULL;
     mbr_table_publish(&manager->holders, handle, record);
     holder->value = handle;
     return MBR_OK;
@@ -344,6 +346,7 @@ mbr_status mbr_manager_destroy_holder(
         mbr_manager_log(manager, MBR_LOG_ERROR, "a holder is leaked: it was used while it ended");
         return status;
     }
+    mbr_end_givers(manager, record);
     forget_holder(manager, record);
     mbr_unrefer(manager, &record->authority->holder_count);
     mbr_heap_release(&manager->heap, record);

@@ -140,6 +140,15 @@ static mbr_status refuse_live(mbr_manager *manager, mbr_error *error)
         (unsigned long long)ranges, (unsigned long long)prefixes, (unsigned long long)authorities);
 }
 
+/* Those that pay for what was leaked on purpose: who stood on them is not to look for them. */
+static void end_leaked_holders(mbr_manager *manager)
+{
+    uint32_t cursor = 0;
+    mbr_holder_record *record;
+    while ((record = mbr_table_next(&manager->holders, &cursor)) != NULL)
+        mbr_end_givers(manager, record);
+}
+
 mbr_status mbr_manager_destroy(mbr_manager *manager, mbr_error *error)
 {
     mbr_end_abandoned(manager);
@@ -155,6 +164,7 @@ mbr_status mbr_manager_destroy(mbr_manager *manager, mbr_error *error)
     if (status != MBR_OK)
         return status;
     mbr_alloc_table_destroy(manager->allocations);
+    end_leaked_holders(manager);
     finish_tables(manager);
     mbr_finish_devices(manager);
     mbr_addresses_finish(&manager->addresses);

@@ -16,6 +16,7 @@
 #include "governor/ticket.h"
 #include "host/alloc/arena.h"
 #include "host/backing/backing.h"
+#include "host/bind/giver.h"
 #include "host/bind/log.h"
 #include "host/bind/seams.h"
 #include "host/bind/table.h"
@@ -69,6 +70,9 @@ typedef struct mbr_holder_record {
     uint64_t handle;
     uint64_t reference_count; /* prefixes, tickets and admissions that are the holder's */
     bool closing;             /* one call at a time tries to end it */
+    bool client_answers;      /* when it is asked for bytes; else the givers do */
+    mbr_manager *manager;
+    mbr_giver *givers; /* in the order in which they joined */
 } mbr_holder_record;
 
 typedef struct mbr_ticket_record {
@@ -175,7 +179,7 @@ struct mbr_manager {
     mbr_walks walks;       /* over all records but ranges and prefixes */
     mbr_walks range_walks; /* over those: short, so that no release waits for the others */
     mbr_condition closed; /* a call that tried to end a holder, binding or range is done, or was the
-                           * last one inside with a range or prefix */
+                           * last one inside with a range or prefix; a giver's call is over */
     mbr_backing_record *backings;
     mbr_binding_record *generations; /* of all bindings, the newest first */
     mbr_binding_record *abandoned;   /* of those that no handle names: the newest of each */
@@ -292,6 +296,8 @@ mbr_status mbr_refuse_in_callback(mbr_error *error);
 mbr_holder_record *mbr_refer_holder(
     mbr_manager *manager, mbr_holder_handle handle, mbr_status *status, mbr_error *error);
 void mbr_unrefer_holder(mbr_manager *manager, mbr_holder_record *record);
+/* The holder has ended: its givers stand on none, and are not being called. */
+void mbr_end_givers(mbr_manager *manager, mbr_holder_record *holder);
 
 /* The gate of a mechanism's device; NULL: no host memory. */
 mbr_gate *mbr_find_device_gate(mbr_manager *manager, const mbr_mechanism_description *description);

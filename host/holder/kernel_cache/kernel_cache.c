@@ -12,6 +12,7 @@
 #include "abi/base/error.h"
 #include "abi/base/growable.h"
 #include "abi/base/lock.h"
+#include "host/bind/giver.h"
 #include "host/bind/grant.h"
 #include "host/bind/seams.h"
 #include "host/holder/common/quiet.h"
@@ -41,6 +42,7 @@ struct mbr_kernel_cache {
     mbr_manager *manager;
     mbr_heap heap;
     mbr_holder_handle holder;
+    mbr_giver giver;
     void (*drop)(void *context, uint64_t key);
     void *context;
     mbr_lock lock;
@@ -51,7 +53,17 @@ struct mbr_kernel_cache {
     uint64_t walk_count, use_serial;
 };
 
+MBR_GIVER_CALLS_DEFINE(mbr_kernel_cache, giver_calls);
+
 /* ---- Life */
+
+static void finish(mbr_kernel_cache *cache)
+{
+    mbr_condition_finish(&cache->walked);
+    mbr_lock_finish(&cache->lock);
+    mbr_heap heap = cache->heap;
+    mbr_heap_release(&heap, cache);
+}
 
 mbr_status mbr_kernel_cache_create(mbr_manager *manager, const mbr_kernel_cache_request *request,
     mbr_kernel_cache **cache, mbr_error *error)
@@ -76,8 +88,12 @@ mbr_status mbr_kernel_cache_create(mbr_manager *manager, const mbr_kernel_cache_
         .context = own.context};
     mbr_lock_init(&made->lock, MBR_RANK_CLIENT);
     mbr_condition_init(&made->walked);
-    *cache = made;
-    return MBR_OK;
+    status = mbr_giver_join(manager, own.holder, &giver_calls, made, &made->giver, error);
+    if (status == MBR_OK)
+        *cache = made;
+    else
+        finish(made);
+    return status;
 }
 
 static mbr_kernel_copy *find_locked(mbr_kernel_cache *cache, uint64_t key)
@@ -128,16 +144,14 @@ mbr_status mbr_kernel_cache_destroy(mbr_kernel_cache *cache, mbr_error *error)
     if (used_count != 0)
         return mbr_fail(error, MBR_IN_USE, "%llu copies are used; release them first",
             (unsigned long long)used_count);
+    mbr_giver_leave(&cache->giver);
     HASH_CLEAR(hh, cache->table);
     DL_FOREACH_SAFE(cache->copies, copy, next)
     {
         cache->drop(cache->context, copy->key);
         end_copy(cache, copy);
     }
-    mbr_condition_finish(&cache->walked);
-    mbr_lock_finish(&cache->lock);
-    mbr_heap heap = cache->heap;
-    mbr_heap_release(&heap, cache);
+    finish(cache);
     return MBR_OK;
 }
 

@@ -1,5 +1,6 @@
 /* Prefixes of a cache: the whole extents of a sequence's first tokens in all groups and fragments,
  * kept under one handle. Copies nothing and protects nothing. */
+#include "host/holder/kv/prefix.h"
 #include "host/holder/kv/internal.h"
 
 #include <utlist.h>
@@ -276,6 +277,12 @@ mbr_status mbr_kv_prefix_destroy(mbr_kv_prefix *prefix, mbr_error *error)
     mbr_lock_drop(&kv->lock);
     destroy_record(prefix);
     return MBR_OK;
+}
+
+mbr_holder_handle mbr_kv_prefix_payer(const mbr_kv_prefix *prefix, mbr_manager **manager)
+{
+    *manager = prefix->kv->manager;
+    return prefix->kv->prefix_holder;
 }
 
 mbr_status mbr_kv_prefix_read(

@@ -29,6 +29,7 @@
 #include "abi/base/lock.h"
 #include "abi/base/seam.h"
 #include "abi/base/state.h"
+#include "host/bind/giver.h"
 #include "host/bind/table.h"
 #include "membrane/manager.h"
 #include "membrane/memory.h"
@@ -84,6 +85,7 @@ struct mbr_paged {
     mbr_manager *manager;
     mbr_heap heap;
     mbr_paged_shape shape;
+    mbr_giver giver;     /* of its own area's holder */
     mbr_table sequences; /* records by handle; has a lock of its own */
     mbr_lock lock;
     mbr_condition moved; /* some record is not MOVING any more */

@@ -4,6 +4,8 @@
 
 #include "host/bind/seams.h"
 
+MBR_GIVER_CALLS_DEFINE(mbr_paged, giver_calls);
+
 /* ---- Life */
 
 /* Rows are the processor's to write and to copy, and extents come and go. */
@@ -57,18 +59,33 @@ static mbr_status cut_areas(mbr_paged *store, const mbr_paged_request *request, 
     return status;
 }
 
+/* Nothing of it is committed: that is accepted. */
+static void return_area(mbr_paged *store, mbr_paged_area *area)
+{
+    mbr_status undone = mbr_area_release(store, area, NULL);
+    MBR_CHECK(undone == MBR_OK);
+    mbr_area_finish(store, area);
+}
+
 static mbr_status take_areas(mbr_paged *store, mbr_error *error)
 {
     mbr_status status = mbr_area_init(store, &store->own, error);
     if (status != MBR_OK || store->saved.binding.value == 0)
         return status;
     status = mbr_area_init(store, &store->saved, error);
-    if (status == MBR_OK)
-        return MBR_OK;
-    mbr_status undone = mbr_area_release(store, &store->own, NULL); /* nothing is committed */
-    MBR_CHECK(undone == MBR_OK);
-    mbr_area_finish(store, &store->own);
+    if (status != MBR_OK)
+        return_area(store, &store->own);
     return status;
+}
+
+/* What is left without its areas. */
+static void finish(mbr_paged *store)
+{
+    mbr_condition_finish(&store->moved);
+    mbr_lock_finish(&store->lock);
+    mbr_table_finish(&store->sequences);
+    mbr_heap heap = store->heap;
+    mbr_heap_release(&heap, store);
 }
 
 mbr_status mbr_paged_create(
@@ -100,6 +117,13 @@ mbr_status mbr_paged_create(
     mbr_table_init(&made->sequences, "sequence", &made->heap);
     mbr_lock_init(&made->lock, MBR_RANK_CLIENT);
     mbr_condition_init(&made->moved);
+    status = mbr_giver_join(manager, own.holder, &giver_calls, made, &made->giver, error);
+    if (status != MBR_OK) {
+        return_area(made, &made->own);
+        return_area(made, &made->saved);
+        finish(made);
+        return status;
+    }
     *store = made;
     return MBR_OK;
 }
@@ -112,6 +136,7 @@ mbr_status mbr_paged_destroy(mbr_paged *store, mbr_error *error)
     if (count != 0)
         return mbr_fail(
             error, MBR_IN_USE, "%lu sequences of the store live; end them first", count);
+    mbr_giver_leave(&store->giver); /* what it has left goes by this call alone */
     mbr_status status = mbr_area_release(store, &store->own, error);
     if (status == MBR_OK)
         status = mbr_area_release(store, &store->saved, error);
@@ -119,11 +144,7 @@ mbr_status mbr_paged_destroy(mbr_paged *store, mbr_error *error)
         return status;
     mbr_area_finish(store, &store->own);
     mbr_area_finish(store, &store->saved);
-    mbr_condition_finish(&store->moved);
-    mbr_lock_finish(&store->lock);
-    mbr_table_finish(&store->sequences);
-    mbr_heap heap = store->heap;
-    mbr_heap_release(&heap, store);
+    finish(store);
     return MBR_OK;
 }
 

@@ -20,6 +20,7 @@
 #include <uthash.h>
 
 typedef struct mbr_block mbr_block;
+typedef struct mbr_registry_payer mbr_registry_payer; /* of give.c: it answers for one holder */
 
 /* Where a block stands. Blocks of one place differ in their tokens: a collision. */
 typedef struct mbr_block_key {
@@ -42,6 +43,7 @@ struct mbr_block {
 
 struct mbr_registry_entry {
     mbr_kv_prefix *prefix;
+    mbr_holder_handle holder; /* who pays for it while nobody shares it */
     mbr_block *deepest;
     uint64_t named_count;
     uint64_t user_count;
@@ -56,12 +58,28 @@ struct mbr_registry {
     mbr_lock lock; /* guards all below */
     mbr_block *table;
     mbr_registry_entry *entries;
+    mbr_registry_payer *payers; /* one a holder, but for an instant */
+    mbr_condition walked;       /* nobody looks for something to give any more */
+    uint32_t walker_count;
     uint64_t entry_count, used_count, block_count, given_count, collision_count;
 };
 
 /* The same as mbr_registry_create, with a heap; for tests. */
 mbr_status mbr_registry_create_on(const mbr_heap *heap, const mbr_registry_request *request,
     mbr_registry **registry, mbr_error *error);
+
+/* ---- registry.c: entries */
+/* An entry out of tree and list; the caller ends its prefix when the lock is dropped. */
+void mbr_entry_take_out_locked(mbr_registry *registry, mbr_registry_entry *entry,
+    mbr_registry_entry **gone) MBR_REQUIRES(&registry->lock);
+void mbr_entries_end(mbr_registry *registry, mbr_registry_entry *gone);
+
+/* ---- give.c: pressure */
+/* Who pays for the prefix; the registry answers for that holder from now on. */
+mbr_status mbr_registry_answer_for(mbr_registry *registry, const mbr_kv_prefix *prefix,
+    mbr_holder_handle *holder, mbr_error *error);
+/* Answers for nobody any more, once no call for one runs. */
+void mbr_registry_answer_nobody(mbr_registry *registry);
 
 /* ---- tree.c: blocks and names */
 uint64_t mbr_block_bytes(const mbr_registry *registry);

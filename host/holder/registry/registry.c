@@ -1,5 +1,5 @@
-/* Responsible for the entries of a registry: who is found, used, kept and given up. Destroys
- * prefixes with no lock held, and decides nothing about requests. */
+/* Responsible for the entries of a registry: who is found, used and kept. Destroys prefixes with no
+ * lock held, and decides nothing about requests. */
 #include "abi/base/assert.h"
 #include "abi/base/error.h"
 #include "abi/base/growable.h"
@@ -44,6 +44,7 @@ mbr_status mbr_registry_create_on(const mbr_heap *heap, const mbr_registry_reque
     made->hash = known.hash == NULL ? hash_by_xxh3 : known.hash;
     made->hash_context = known.hash_context;
     mbr_lock_init(&made->lock, MBR_RANK_CLIENT);
+    mbr_condition_init(&made->walked);
     *registry = made;
     return MBR_OK;
 }
@@ -54,9 +55,8 @@ mbr_status mbr_registry_create(
     return mbr_registry_create_on(&mbr_heap_libc, request, registry, error);
 }
 
-/* An entry out of tree and list; the caller ends its prefix when the lock is dropped. */
-static void take_out_locked(mbr_registry *registry, mbr_registry_entry *entry,
-    mbr_registry_entry **gone) MBR_REQUIRES(&registry->lock)
+void mbr_entry_take_out_locked(
+    mbr_registry *registry, mbr_registry_entry *entry, mbr_registry_entry **gone)
 {
     mbr_tree_unname_locked(registry, entry);
     DL_DELETE(registry->entries, entry);
@@ -65,7 +65,7 @@ static void take_out_locked(mbr_registry *registry, mbr_registry_entry *entry,
     *gone = entry;
 }
 
-static void end_entries(mbr_registry *registry, mbr_registry_entry *gone)
+void mbr_entries_end(mbr_registry *registry, mbr_registry_entry *gone)
 {
     while (gone != NULL) {
         mbr_registry_entry *next = gone->next;
@@ -79,16 +79,20 @@ mbr_status mbr_registry_destroy(mbr_registry *registry, mbr_error *error)
 {
     mbr_registry_entry *gone = NULL;
     mbr_lock_take(&registry->lock);
+    while (registry->walker_count != 0) /* what it looks at counts as used */
+        mbr_condition_wait(&registry->walked, &registry->lock, UINT64_MAX);
     uint64_t used_count = registry->used_count;
     while (used_count == 0 && registry->entries != NULL)
-        take_out_locked(registry, registry->entries, &gone);
+        mbr_entry_take_out_locked(registry, registry->entries, &gone);
     mbr_lock_drop(&registry->lock);
     if (used_count != 0)
         return mbr_fail(error, MBR_IN_USE,
             "%llu entries of the registry are in use; release them first",
             (unsigned long long)used_count);
-    end_entries(registry, gone);
+    mbr_registry_answer_nobody(registry);
+    mbr_entries_end(registry, gone);
     MBR_ASSERT(registry->table == NULL);
+    mbr_condition_finish(&registry->walked);
     mbr_lock_finish(&registry->lock);
     mbr_heap_release(registry->heap, registry);
     return MBR_OK;
@@ -125,9 +129,9 @@ void mbr_registry_release(mbr_registry *registry, mbr_registry_entry *entry)
     MBR_CHECK(entry->user_count != 0); /* one too many: it would never be given up */
     registry->used_count -= --entry->user_count == 0;
     if (entry->user_count == 0 && entry->named_count == 0)
-        take_out_locked(registry, entry, &gone);
+        mbr_entry_take_out_locked(registry, entry, &gone);
     mbr_lock_drop(&registry->lock);
-    end_entries(registry, gone);
+    mbr_entries_end(registry, gone);
 }
 
 /* ---- Keeping */
@@ -139,7 +143,7 @@ static void take_out_nameless_locked(mbr_registry *registry, mbr_registry_entry 
     mbr_registry_entry *entry, *next;
     DL_FOREACH_SAFE(registry->entries, entry, next)
     if (entry->named_count == 0 && entry->user_count == 0)
-        take_out_locked(registry, entry, gone);
+        mbr_entry_take_out_locked(registry, entry, gone);
 }
 
 static mbr_status put_locked(mbr_registry *registry, uint64_t salt, const uint32_t *tokens,
@@ -179,121 +183,24 @@ mbr_status mbr_registry_put(mbr_registry *registry, uint64_t salt, const uint32_
         return explain_put(MBR_OUT_OF_HOST_MEMORY, block_count, error);
     entry->prefix = prefix;
     mbr_registry_entry *gone = NULL;
+    mbr_status status = mbr_registry_answer_for(registry, prefix, &entry->holder, error);
+    if (status != MBR_OK) {
+        mbr_heap_release(registry->heap, entry);
+        return status;
+    }
     mbr_lock_take(&registry->lock);
-    mbr_status status = put_locked(registry, salt, tokens, block_count, entry);
+    status = put_locked(registry, salt, tokens, block_count, entry);
     if (status == MBR_OK)
         take_out_nameless_locked(registry, &gone);
     mbr_lock_drop(&registry->lock);
-    end_entries(registry, gone);
+    mbr_entries_end(registry, gone);
     if (status == MBR_OK)
         return MBR_OK;
     mbr_heap_release(registry->heap, entry);
     return explain_put(status, block_count, error);
 }
 
-/* ---- Giving up */
-
-/* What ending the entry would free now, and whether it is worth it: what live sequences alone keep
- * is not, and what entries keep for each other is, once the last of them goes. */
-static uint64_t exclusive_bytes(const mbr_registry_entry *entry, bool *is_worth)
-{
-    mbr_kv_prefix_figures figures = {MBR_SIZED(mbr_kv_prefix_figures)};
-    if (mbr_kv_prefix_read(entry->prefix, &figures, NULL) != MBR_OK)
-        figures = (mbr_kv_prefix_figures){.sharer_count = 1};
-    *is_worth = figures.exclusive_bytes != 0 || figures.sharer_count == 0;
-    return figures.exclusive_bytes;
-}
-
-/* The least recently used entry that nobody uses, counted as used, behind `after` (NULL: the
- * first). It is asked for its bytes with no lock held. */
-static mbr_registry_entry *use_next_locked(mbr_registry *registry, mbr_registry_entry *after)
-    MBR_REQUIRES(&registry->lock)
-{
-    mbr_registry_entry *entry = after == NULL ? registry->entries : after->next;
-    while (entry != NULL && entry->user_count != 0)
-        entry = entry->next;
-    if (entry != NULL) {
-        entry->user_count++;
-        registry->used_count++;
-    }
-    return entry;
-}
-
-/* Walks the entries that nobody uses, each at most once or so: who is found meanwhile moves to the
- * end. */
-typedef struct mbr_registry_walk {
-    mbr_registry_entry *entry; /* in use; NULL: the end */
-    uint64_t left_count;
-} mbr_registry_walk;
-
-static void walk_on(mbr_registry *registry, mbr_registry_walk *walk)
-{
-    mbr_registry_entry *before = walk->entry;
-    mbr_lock_take(&registry->lock);
-    if (before == NULL)
-        walk->left_count = registry->entry_count;
-    bool ends = walk->left_count == 0;
-    walk->left_count -= !ends;
-    walk->entry = ends ? NULL : use_next_locked(registry, before);
-    mbr_lock_drop(&registry->lock);
-    mbr_registry_release(registry, before);
-}
-
-uint64_t mbr_registry_could_give(mbr_registry *registry, uint64_t wanted_bytes)
-{
-    uint64_t bytes = 0;
-    bool is_worth;
-    mbr_registry_walk walk = {NULL, 0};
-    walk_on(registry, &walk);
-    while (walk.entry != NULL && bytes < wanted_bytes) {
-        bytes += exclusive_bytes(walk.entry, &is_worth);
-        walk_on(registry, &walk);
-    }
-    mbr_registry_release(registry, walk.entry);
-    return bytes < wanted_bytes ? bytes : wanted_bytes;
-}
-
-/* Takes the walk's entry out unless another thread found it meanwhile (false), and goes on. */
-static bool end_walked(mbr_registry *registry, mbr_registry_walk *walk)
-{
-    mbr_registry_entry *entry = walk->entry, *gone = NULL;
-    mbr_registry_walk next = {NULL, walk->left_count};
-    mbr_lock_take(&registry->lock);
-    bool is_alone = entry->user_count == 1;
-    if (next.left_count != 0) { /* who is found moves to the end: from the first on again */
-        next.left_count--;
-        next.entry = use_next_locked(registry, is_alone ? entry : NULL);
-    }
-    if (is_alone) {
-        entry->user_count = 0;
-        registry->used_count--;
-        registry->given_count++;
-        take_out_locked(registry, entry, &gone);
-    }
-    mbr_lock_drop(&registry->lock);
-    if (gone == NULL)
-        mbr_registry_release(registry, entry);
-    end_entries(registry, gone);
-    *walk = next;
-    return is_alone;
-}
-
-uint64_t mbr_registry_give(mbr_registry *registry, uint64_t wanted_bytes)
-{
-    uint64_t bytes = 0;
-    mbr_registry_walk walk = {NULL, 0};
-    walk_on(registry, &walk);
-    while (walk.entry != NULL && bytes < wanted_bytes) {
-        bool is_worth;
-        uint64_t freed = exclusive_bytes(walk.entry, &is_worth);
-        if (!is_worth)
-            walk_on(registry, &walk);
-        else if (end_walked(registry, &walk))
-            bytes += freed;
-    }
-    mbr_registry_release(registry, walk.entry);
-    return bytes;
-}
+/* ---- Figures */
 
 void mbr_registry_read(mbr_registry *registry, mbr_registry_figures *figures)
 {

@@ -18,6 +18,7 @@
 #include "abi/base/growable.h"
 #include "abi/base/lock.h"
 #include "abi/base/seam.h"
+#include "host/bind/giver.h"
 #include "membrane/ep.h"
 #include "membrane/manager.h"
 #include "membrane/memory.h"
@@ -64,6 +65,7 @@ struct mbr_sleeper {
     mbr_heap heap;
     mbr_binding_handle arena;
     mbr_holder_handle holder;
+    mbr_giver giver;
     uint64_t chunk_bytes, keep_bytes;
     mbr_lock lock;
     mbr_tag *tags;

@@ -9,7 +9,24 @@
 
 #define CHUNK_DEFAULT_BYTES (UINT64_C(64) << 20)
 
+MBR_GIVER_CALLS_DEFINE(mbr_sleeper, giver_calls);
+
 /* ---- Life */
+
+/* Of an arena alone there is something to give. */
+static mbr_status answer_pressure(mbr_sleeper *sleeper, mbr_error *error)
+{
+    return sleeper->arena.value == 0 ? MBR_OK
+                                     : mbr_giver_join(sleeper->manager, sleeper->holder,
+                                           &giver_calls, sleeper, &sleeper->giver, error);
+}
+
+static void finish(mbr_sleeper *sleeper)
+{
+    mbr_lock_finish(&sleeper->lock);
+    mbr_heap heap = sleeper->heap;
+    mbr_heap_release(&heap, sleeper);
+}
 
 mbr_status mbr_sleeper_create(mbr_manager *manager, const mbr_sleeper_request *request,
     mbr_sleeper **sleeper, mbr_error *error)
@@ -31,8 +48,12 @@ mbr_status mbr_sleeper_create(mbr_manager *manager, const mbr_sleeper_request *r
         .chunk_bytes = own.chunk_bytes != 0 ? own.chunk_bytes : CHUNK_DEFAULT_BYTES,
         .keep_bytes = own.keep_bytes};
     mbr_lock_init(&made->lock, MBR_RANK_CLIENT);
-    *sleeper = made;
-    return MBR_OK;
+    status = answer_pressure(made, error);
+    if (status == MBR_OK)
+        *sleeper = made;
+    else
+        finish(made);
+    return status;
 }
 
 static void free_tag(mbr_sleeper *sleeper, mbr_tag *tag)
@@ -67,16 +88,17 @@ mbr_status mbr_sleeper_destroy(mbr_sleeper *sleeper, uint64_t deadline_ns, mbr_e
     mbr_status status = settle_tags(sleeper, deadline_ns, error);
     if (status != MBR_OK)
         return status;
+    mbr_giver_leave(&sleeper->giver); /* so that nobody else has a chunk on its way out */
     mbr_chunks_free(sleeper, UINT64_MAX, NULL);
-    if (sleeper->arena_bytes != 0)
+    if (sleeper->arena_bytes != 0) {
+        (void)answer_pressure(sleeper, NULL); /* it stays, and so does the holder that pays */
         return mbr_fail(error, MBR_QUEUE_FULL,
             "the release queue has no room for %llu bytes of the arena; drain the EP first",
             (unsigned long long)sleeper->arena_bytes);
+    }
     DL_FOREACH_SAFE(sleeper->tags, tag, next)
     free_tag(sleeper, tag);
-    mbr_lock_finish(&sleeper->lock);
-    mbr_heap heap = sleeper->heap;
-    mbr_heap_release(&heap, sleeper);
+    finish(sleeper);
     return MBR_OK;
 }
 

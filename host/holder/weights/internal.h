@@ -13,6 +13,7 @@
 #include "abi/base/growable.h"
 #include "abi/base/lock.h"
 #include "abi/base/seam.h"
+#include "host/bind/giver.h"
 #include "membrane/ep.h"
 #include "membrane/manager.h"
 #include "membrane/memory.h"
@@ -48,6 +49,7 @@ struct mbr_weights {
     mbr_heap heap;
     mbr_binding_handle binding;
     mbr_holder_handle holder;
+    mbr_giver giver;
     mbr_weights_policy policy;
     uint64_t budget_bytes, passing_bytes;
     mbr_lock lock;

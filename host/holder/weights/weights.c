@@ -5,6 +5,8 @@
 
 #define ITEM_LIMIT_COUNT (UINT32_C(1) << 20)
 
+MBR_GIVER_CALLS_DEFINE(mbr_weights, giver_calls);
+
 /* ---- Policies */
 
 /* What is there stays, whatever is wanted; for others' bytes the last one goes. */
@@ -132,6 +134,15 @@ static mbr_weights *make(mbr_manager *manager, const mbr_weights_request *reques
     return weights;
 }
 
+static void finish(mbr_weights *weights)
+{
+    mbr_condition_finish(&weights->moved);
+    mbr_lock_finish(&weights->lock);
+    mbr_heap heap = weights->heap;
+    mbr_heap_release(&heap, weights->views);
+    mbr_heap_release(&heap, weights);
+}
+
 static mbr_status take_policy(
     mbr_weights_request *request, mbr_weights_policy *policy, mbr_error *error)
 {
@@ -162,11 +173,16 @@ mbr_status mbr_weights_create(mbr_manager *manager, const mbr_weights_request *r
         status = mbr_check_payer(manager, own.binding, own.holder, error);
     if (status != MBR_OK)
         return status;
-    *weights = make(manager, &own);
-    if (*weights == NULL)
+    mbr_weights *made = make(manager, &own);
+    if (made == NULL)
         return mbr_fail(
             error, MBR_OUT_OF_HOST_MEMORY, "no host memory for %u items", own.item_count);
-    return MBR_OK;
+    status = mbr_giver_join(manager, own.holder, &giver_calls, made, &made->giver, error);
+    if (status == MBR_OK)
+        *weights = made;
+    else
+        finish(made);
+    return status;
 }
 
 static mbr_status page_all_out(mbr_weights *weights, mbr_error *error)
@@ -192,11 +208,8 @@ mbr_status mbr_weights_destroy(mbr_weights *weights, mbr_error *error)
     mbr_status status = page_all_out(weights, error);
     if (status != MBR_OK)
         return status;
-    mbr_condition_finish(&weights->moved);
-    mbr_lock_finish(&weights->lock);
-    mbr_heap heap = weights->heap;
-    mbr_heap_release(&heap, weights->views);
-    mbr_heap_release(&heap, weights);
+    mbr_giver_leave(&weights->giver);
+    finish(weights);
     return MBR_OK;
 }
 

@@ -14,6 +14,7 @@
 #include "abi/base/error.h"
 #include "abi/base/growable.h"
 #include "abi/base/lock.h"
+#include "host/bind/giver.h"
 #include "host/bind/seams.h"
 #include "host/holder/common/gone.h"
 #include "host/holder/common/quiet.h"
@@ -36,6 +37,7 @@ struct mbr_workspace {
     mbr_manager *manager;
     mbr_heap heap;
     mbr_holder_handle holder;
+    mbr_giver giver;
     mbr_stream_handle stream;
     uint64_t unit_bytes, granule_bytes;
     mbr_lock lock;
@@ -43,6 +45,8 @@ struct mbr_workspace {
     mbr_area areas[MBR_WORKSPACE_SCOPE_COUNT];
     uint64_t mark_bytes, peak_bytes, step_count, grow_count;
 };
+
+MBR_GIVER_CALLS_DEFINE(mbr_workspace, giver_calls);
 
 /* ---- Life */
 
@@ -103,6 +107,14 @@ static mbr_status reserve_area(mbr_workspace *workspace, const mbr_workspace_req
     return status == MBR_OK ? check_stream(workspace, &workspace->areas[scope], error) : status;
 }
 
+static void finish(mbr_workspace *workspace)
+{
+    mbr_condition_finish(&workspace->moved);
+    mbr_lock_finish(&workspace->lock);
+    mbr_heap heap = workspace->heap;
+    mbr_heap_release(&heap, workspace);
+}
+
 mbr_status mbr_workspace_create(mbr_manager *manager, const mbr_workspace_request *request,
     mbr_workspace **workspace, mbr_error *error)
 {
@@ -125,14 +137,16 @@ mbr_status mbr_workspace_create(mbr_manager *manager, const mbr_workspace_reques
         .granule_bytes = mechanism.granule_min_bytes};
     for (uint32_t i = 0; i < MBR_WORKSPACE_SCOPE_COUNT && status == MBR_OK; i++)
         status = reserve_area(made, &own, i, error);
+    mbr_lock_init(&made->lock, MBR_RANK_CLIENT);
+    mbr_condition_init(&made->moved);
+    if (status == MBR_OK)
+        status = mbr_giver_join(manager, own.holder, &giver_calls, made, &made->giver, error);
     if (status != MBR_OK) {
         for (uint32_t i = 0; i < MBR_WORKSPACE_SCOPE_COUNT; i++) /* nothing is mapped: accepted */
             (void)release_area(made, &made->areas[i], true, NULL);
-        mbr_heap_release(mbr_manager_heap(manager), made);
+        finish(made);
         return status;
     }
-    mbr_lock_init(&made->lock, MBR_RANK_CLIENT);
-    mbr_condition_init(&made->moved);
     *workspace = made;
     return MBR_OK;
 }
@@ -221,10 +235,8 @@ mbr_status mbr_workspace_destroy(mbr_workspace *workspace, mbr_error *error)
         if (status != MBR_OK)
             return status;
     }
-    mbr_condition_finish(&workspace->moved);
-    mbr_lock_finish(&workspace->lock);
-    mbr_heap heap = workspace->heap;
-    mbr_heap_release(&heap, workspace);
+    mbr_giver_leave(&workspace->giver);
+    finish(workspace);
     return MBR_OK;
 }
 

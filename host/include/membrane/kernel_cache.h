@@ -37,7 +37,9 @@ typedef struct mbr_kernel_cache_request {
     void *context;
 } mbr_kernel_cache_request;
 
-/* Errors: MBR_INVALID_ARGUMENT (no drop), MBR_STALE (holder), MBR_OUT_OF_HOST_MEMORY. */
+/* Errors: MBR_INVALID_ARGUMENT (no drop), MBR_STALE (holder), MBR_OUT_OF_HOST_MEMORY,
+ * MBR_OUT_OF_DESCRIPTORS (the holder cannot be asked for bytes, as too many of its authority are).
+ */
 MBR_API mbr_status mbr_kernel_cache_create(mbr_manager *manager,
     const mbr_kernel_cache_request *request, mbr_kernel_cache **cache, mbr_error *error);
 /* Drops every copy; the caller knows that the device is done with them. MBR_IN_USE with the count
@@ -69,7 +71,8 @@ MBR_API mbr_status mbr_kernel_cache_use(mbr_kernel_cache *cache, uint64_t key, m
 MBR_API void mbr_kernel_cache_release(
     mbr_kernel_cache *cache, uint64_t key, mbr_stream_handle stream);
 
-/* For its holder that is asked for bytes: those of copies that nobody uses and whose streams are
+/* Its holder is asked for bytes: without callbacks of the client's (mbr_holder_request) the cache
+ * answers by itself, with these: those of copies that nobody uses and whose streams are
  * done, at most `wanted_bytes`; and dropping such ones until it is as many. Returns the bytes. */
 MBR_API uint64_t mbr_kernel_cache_could_give(mbr_kernel_cache *cache, uint64_t wanted_bytes);
 MBR_API uint64_t mbr_kernel_cache_give(mbr_kernel_cache *cache, uint64_t wanted_bytes);

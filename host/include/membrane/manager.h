@@ -170,7 +170,11 @@ typedef struct mbr_holder_request {
     /* With MBR_HOLDER_BORROWS the allowance is a share that others do not press, not a bound. */
     uint32_t flags;
     uint32_t reserved_0;
-    mbr_pressure_callbacks pressed; /* both NULL: it is never asked for bytes */
+    /* What the client answers when the holder is asked for bytes. Both NULL: whoever stands on it
+     * answers by itself: weights, workspaces, kernel caches, paged stores, the arena of a sleeper,
+     * registries for the prefixes that it pays for. Set, they are the whole answer, and pass the
+     * question on by the mbr_…_could_give and mbr_…_give of those. */
+    mbr_pressure_callbacks pressed;
 } mbr_holder_request;
 
 #define MBR_HOLDER_BORROWS 0x1U /* critical: leases past its allowance what others leave */

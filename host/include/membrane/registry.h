@@ -58,11 +58,14 @@ MBR_API void mbr_registry_release(mbr_registry *registry, mbr_registry_entry *en
 /* Keeps `prefix` for the whole blocks of the first token_count tokens; the registry's from now on.
  * What of older entries is all found in newer ones is given up. Errors, and then the prefix stays
  * the caller's: MBR_INVALID_ARGUMENT (less than one block), MBR_ALREADY_EXISTS (an entry holds all
- * of these blocks already), MBR_OUT_OF_HOST_MEMORY. */
+ * of these blocks already), MBR_OUT_OF_HOST_MEMORY, MBR_OUT_OF_DESCRIPTORS (the prefix's holder
+ * cannot be asked for bytes, as too many of its authority are). */
 MBR_API mbr_status mbr_registry_put(mbr_registry *registry, uint64_t salt, const uint32_t *tokens,
     uint64_t token_count, mbr_kv_prefix *prefix, mbr_error *error);
 
-/* For a holder that is asked for bytes: what would become free if every entry that nobody uses were
+/* A holder that pays for prefixes of the registry is asked for bytes: without callbacks of the
+ * client's (mbr_holder_request) the registry answers for what that one pays by itself. Of all
+ * holders: what would become free if every entry that nobody uses were
  * given up, at most `wanted_bytes`; and giving it, the least recently used entries first, none of
  * which live sequences keep every byte. Returns the bytes. */
 MBR_API uint64_t mbr_registry_could_give(mbr_registry *registry, uint64_t wanted_bytes);

@@ -45,7 +45,9 @@ typedef struct mbr_sleeper_request {
     uint64_t keep_bytes;      /* of free chunks, kept between cycles; UINT64_MAX: all */
 } mbr_sleeper_request;
 
-/* Takes no bytes yet. Errors: MBR_OUT_OF_HOST_MEMORY, MBR_STALE (arena, holder). */
+/* Takes no bytes yet. Errors: MBR_OUT_OF_HOST_MEMORY, MBR_STALE (arena, holder),
+ * MBR_OUT_OF_DESCRIPTORS (the holder cannot be asked for bytes, as too many of its authority are).
+ */
 MBR_API mbr_status mbr_sleeper_create(mbr_manager *manager, const mbr_sleeper_request *request,
     mbr_sleeper **sleeper, mbr_error *error);
 /* Forgets its ranges, which live on. MBR_IN_USE with the count while tags sleep: wake or drop them.
@@ -138,7 +140,8 @@ MBR_API mbr_status mbr_sleeper_wake(mbr_sleeper *sleeper, const mbr_wake_request
 MBR_API mbr_status mbr_sleeper_drop(
     mbr_sleeper *sleeper, uint64_t tag, uint64_t deadline_ns, mbr_error *error);
 
-/* For the arena's holder that is asked for bytes: free chunks, at most `wanted_bytes` in whole
+/* The arena's holder is asked for bytes: without callbacks of the client's (mbr_holder_request) the
+ * sleeper answers by itself, with these: free chunks, at most `wanted_bytes` in whole
  * chunks; and giving them, also to the cache of the arena's binding. Returns the bytes. */
 MBR_API uint64_t mbr_sleeper_could_give(mbr_sleeper *sleeper, uint64_t wanted_bytes);
 MBR_API uint64_t mbr_sleeper_give(mbr_sleeper *sleeper, uint64_t wanted_bytes);

@@ -95,7 +95,8 @@ MBR_API mbr_status mbr_weights_use(mbr_weights *weights, uint32_t index, mbr_str
  * passing goes with its last use; MBR_QUEUE_FULL: with a later one's. */
 MBR_API void mbr_weights_done(mbr_weights *weights, uint32_t index, mbr_stream_handle stream);
 
-/* For the holder that is asked for bytes: of resident items that nobody uses and whose streams are
+/* The holder is asked for bytes: without callbacks of the client's (mbr_holder_request) the weights
+ * answer by themselves, with these: of resident items that nobody uses and whose streams are
  * done, at most `wanted_bytes`; and paging such ones out until it is as many, in the policy's
  * order, or until it names none. Returns the bytes. */
 MBR_API uint64_t mbr_weights_could_give(mbr_weights *weights, uint64_t wanted_bytes);

@@ -1,0 +1,106 @@
+/* Responsible for passing the question of a holder on to all who stand on it. Decides nothing about
+ * bytes, and calls nobody with a lock held. */
+#include "host/bind/giver.h"
+#include "abi/base/assert.h"
+#include "host/bind/manager.h"
+
+#include <utlist.h>
+
+static _Thread_local const mbr_giver *calling;
+
+static uint64_t call(mbr_giver *giver, uint64_t wanted_bytes, bool gives)
+{
+    const mbr_giver *before = calling;
+    mbr_lock_assert_none_held();
+    calling = giver;
+    uint64_t bytes = gives ? giver->calls->give(giver->self, wanted_bytes)
+                           : giver->calls->could_give(giver->self, wanted_bytes);
+    calling = before;
+    return bytes;
+}
+
+/* No two threads are in it for one holder (pressure.h), and a giver that is called stays on the
+ * list. */
+static uint64_t call_all(mbr_holder_record *holder, uint64_t wanted_bytes, bool gives)
+{
+    mbr_manager *manager = holder->manager;
+    uint64_t bytes = 0;
+    mbr_lock_take(&manager->lock);
+    for (mbr_giver *giver = holder->givers; giver != NULL && bytes < wanted_bytes;
+         giver = giver->next) {
+        giver->is_called = true;
+        mbr_lock_drop(&manager->lock);
+        bytes += call(giver, wanted_bytes - bytes, gives);
+        mbr_lock_take(&manager->lock);
+        giver->is_called = false;
+        mbr_condition_signal_all(&manager->closed);
+    }
+    mbr_lock_drop(&manager->lock);
+    return bytes;
+}
+
+static uint64_t ask(void *holder, const mbr_pressure *pressure)
+{
+    return call_all(holder, pressure->bytes, false);
+}
+
+static void give(void *holder, const mbr_pressure *pressure, uint64_t bytes)
+{
+    (void)pressure;
+    call_all(holder, bytes, true);
+}
+
+mbr_status mbr_giver_join(mbr_manager *manager, mbr_holder_handle holder,
+    const mbr_giver_calls *calls, void *self, mbr_giver *giver, mbr_error *error)
+{
+    mbr_status status;
+    mbr_holder_record *record = mbr_refer_holder(manager, holder, &status, error);
+    if (record == NULL)
+        return status;
+    if (!record->client_answers) {
+        mbr_pressure_callbacks pressed = {ask, give, record};
+        status = mbr_holder_start_asking(record->holder, &pressed, error);
+        if (status == MBR_OK) {
+            giver->calls = calls;
+            giver->self = self;
+            giver->holder = record;
+            atomic_store(&giver->manager, manager);
+            mbr_lock_take(&manager->lock);
+            DL_APPEND(record->givers, giver);
+            mbr_lock_drop(&manager->lock);
+        }
+    }
+    mbr_unrefer_holder(manager, record);
+    return status;
+}
+
+static void take_out_locked(mbr_manager *manager, mbr_giver *giver) MBR_REQUIRES(&manager->lock)
+{
+    DL_DELETE(giver->holder->givers, giver);
+    giver->holder = NULL;
+    atomic_store(&giver->manager, NULL);
+    (void)manager;
+}
+
+void mbr_giver_leave(mbr_giver *giver)
+{
+    mbr_manager *manager = atomic_load(&giver->manager);
+    if (manager == NULL)
+        return;
+    MBR_CHECK(calling != giver); /* ended by its own call, it would wait for itself */
+    mbr_lock_take(&manager->lock);
+    while (giver->is_called)
+        mbr_condition_wait(&manager->closed, &manager->lock, UINT64_MAX);
+    if (giver->holder != NULL) /* else the holder has ended meanwhile */
+        take_out_locked(manager, giver);
+    mbr_lock_drop(&manager->lock);
+}
+
+void mbr_end_givers(mbr_manager *manager, mbr_holder_record *holder)
+{
+    mbr_giver *giver, *next;
+    mbr_lock_take(&manager->lock);
+    DL_FOREACH_SAFE(holder->givers, giver, next)
+    take_out_locked(manager, giver);
+    mbr_lock_drop(&manager->lock);
+}

@@ -1,0 +1,56 @@
+/* Who stands on a holder, and could give some of its bytes back when it is asked for them: stores,
+ * arenas and caches above the client interface. A holder that its client made with callbacks is
+ * answered for by these alone; any other by all givers that joined it, the first first.
+ *
+ * A giver's calls run with no lock held, one at a time of one holder, on any thread that asks. */
+#ifndef MEMBRANE_HOST_BIND_GIVER_H
+#define MEMBRANE_HOST_BIND_GIVER_H
+
+#include "membrane/handle.h"
+#include "membrane/memory.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+typedef struct mbr_giver_calls {
+    /* What could go now, at most wanted_bytes; gives nothing. */
+    uint64_t (*could_give)(void *self, uint64_t wanted_bytes);
+    /* Gives; the books say how many bytes that were, what it returns ends the asking of others. */
+    uint64_t (*give)(void *self, uint64_t wanted_bytes);
+} mbr_giver_calls;
+
+/* Lies in what gives, zeroed at first. */
+typedef struct mbr_giver {
+    const mbr_giver_calls *calls;
+    void *self;
+    mbr_manager *_Atomic manager; /* NULL: it stands on no holder, or that has ended */
+    struct mbr_holder_record *holder;
+    bool is_called;
+    struct mbr_giver *prev, *next;
+} mbr_giver;
+
+/* The last fallible step of making what gives. MBR_OK, too, where the client answers for the
+ * holder. Errors: MBR_STALE (the holder), MBR_OUT_OF_DESCRIPTORS (its authority has as many holders
+ * that are asked as it can). */
+mbr_status mbr_giver_join(mbr_manager *manager, mbr_holder_handle holder,
+    const mbr_giver_calls *calls, void *self, mbr_giver *giver, mbr_error *error);
+/* It is not called any more. Waits while another thread does; nothing where it stands on none. */
+void mbr_giver_leave(mbr_giver *giver);
+static inline bool mbr_giver_has_joined(mbr_giver *giver)
+{
+    return atomic_load(&giver->manager) != NULL;
+}
+
+/* The calls of a type with mbr_…_could_give and mbr_…_give. */
+#define MBR_GIVER_CALLS_DEFINE(noun, name)                                                         \
+    static uint64_t noun##_ask(void *self, uint64_t wanted_bytes)                                  \
+    {                                                                                              \
+        return noun##_could_give(self, wanted_bytes);                                              \
+    }                                                                                              \
+    static uint64_t noun##_have_give(void *self, uint64_t wanted_bytes)                            \
+    {                                                                                              \
+        return noun##_give(self, wanted_bytes);                                                    \
+    }                                                                                              \
+    static const mbr_giver_calls name = {noun##_ask, noun##_have_give}
+
+#endif
