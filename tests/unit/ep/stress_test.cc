@@ -118,7 +118,7 @@ void produce(CpuContext *cpu, int seed)
     }
 }
 
-void run_producers(CpuContext *cpu)
+void run_producers(CpuContext *cpu, bool reaper)
 {
     std::vector<std::thread> threads;
     for (int i = 0; i < kProducers; i++)
@@ -135,7 +135,9 @@ void run_producers(CpuContext *cpu)
     stop = true;
     poller.join();
     mbr_ep_figures figures = sized<mbr_ep_figures>();
-    mbr_context_read(cpu->context, &figures);
+    do // the reaper may still ask a line, which it closes afterwards
+        mbr_context_read(cpu->context, &figures);
+    while (reaper && figures.line_count != 0);
     EXPECT_EQ(uint64_t{kProducers} * kRounds, figures.released_count);
     EXPECT_EQ(0u, figures.line_count);
 }
@@ -143,13 +145,13 @@ void run_producers(CpuContext *cpu)
 TEST(ContextStress, EightProducersOnTheCpuEp_NoContentIsReleasedEarly)
 {
     CpuContext cpu(false);
-    run_producers(&cpu);
+    run_producers(&cpu, false);
 }
 
 TEST(ContextStress, TheSameWithAReaper_NoContentIsReleasedEarly)
 {
     CpuContext cpu(true);
-    run_producers(&cpu);
+    run_producers(&cpu, true);
 }
 
 // Producers until the context refuses; each entry is settled by whoever gets to it.
