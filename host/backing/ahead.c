@@ -191,7 +191,7 @@ bool mbr_backing_adopt(
 {
     mbr_refusal refusal = {MBR_SIZED(mbr_refusal)};
     mbr_adoption all = {.options = options, .zero = true};
-    if (options->publish != NULL || mbr_has_aside(options->holder))
+    if (options->publish != NULL || options->watch != NULL || mbr_has_aside(options->holder))
         return false;
     uint32_t looked = 0;
     bool adopts = true;

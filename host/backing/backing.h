@@ -20,6 +20,7 @@
 #include "abi/base/state.h"
 #include "governor/governor.h"
 #include "host/backing/port.h"
+#include "host/backing/watch.h"
 #include "host/ep/context.h"
 #include "membrane/range.h"
 
@@ -183,6 +184,7 @@ typedef struct mbr_grow_options {
     uint32_t part_count;
     mbr_status (*publish)(void *context);
     void *publish_context;
+    const mbr_growth_watch *watch; /* NULL: nobody; not while mapping ahead */
     mbr_refusal *refusal;
 } mbr_grow_options;
 

@@ -230,7 +230,7 @@ struct mbr_backing {
     uint64_t quarantined_count, retained_bytes;
 };
 
-/* ---- range.c, grow.c: isolation groups ----
+/* ---- range.c, carry_out.c: isolation groups ----
  * From the second group on, fresh memory that the mechanism does not call zero is filled: it may
  * hold what another group gave back to the system (I21). */
 void mbr_backing_serve_group_locked(mbr_backing *backing, uint32_t isolation_group)
@@ -351,8 +351,8 @@ void mbr_ahead_leave_room(mbr_backing *backing, uint64_t bytes);
 bool mbr_backing_adopt(
     mbr_backing *backing, const mbr_grow_options *options, mbr_range_grow_result *result);
 
-/* ---- grow.c ------------------------------------------------------------------------------------
- */
+/* ---- carry_out.c, grow.c
+ * ------------------------------------------------------------------------------------------- */
 /* Whether it may only be handed out filled (I21). */
 bool mbr_extent_needs_fill(const mbr_range *range, const mbr_extent *extent, uint32_t flags);
 /* Under the lock: what was parked there is the holder's, who has the bytes already. */

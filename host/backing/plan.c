@@ -116,9 +116,9 @@ static bool may_rejoin(const mbr_plan *plan, const mbr_range *range, uint64_t in
 
 /* Counts the holes when `fill` is false, else writes the items. Parts may overlap: a slot that an
  * earlier part planned is marked and skipped. */
-static mbr_status walk_part(mbr_plan *plan, uint32_t part_index, bool fill, mbr_error *error)
+static mbr_status walk_part(
+    mbr_plan *plan, const mbr_range_part *part, uint64_t before_bytes, bool fill, mbr_error *error)
 {
-    const mbr_range_part *part = &plan->parts[part_index];
     mbr_range *range = part->range;
     uint64_t first, end;
     mbr_range_slots(range, part->offset_bytes, part->bytes, &first, &end);
@@ -141,10 +141,12 @@ static mbr_status walk_part(mbr_plan *plan, uint32_t part_index, bool fill, mbr_
             plan->item_capacity++;
         } else if (!range->slots[index].planned) {
             range->slots[index].planned = true;
+            uint64_t offset = mbr_slot_offset(range, index);
             plan->items[plan->item_count++] = (mbr_plan_item){.range = range,
                 .index = index,
-                .offset = mbr_slot_offset(range, index),
-                .bytes = mbr_slot_bytes(range, index)};
+                .offset = offset,
+                .bytes = mbr_slot_bytes(range, index),
+                .before_bytes = before_bytes + offset - mbr_min(offset, part->offset_bytes)};
         }
     }
     return MBR_OK;
@@ -152,11 +154,14 @@ static mbr_status walk_part(mbr_plan *plan, uint32_t part_index, bool fill, mbr_
 
 static mbr_status walk_parts(mbr_plan *plan, bool fill, mbr_error *error)
 {
+    uint64_t before_bytes = 0;
     for (uint32_t i = 0; i < plan->part_count; i++) {
-        mbr_status status = walk_part(plan, i, fill, error);
+        mbr_status status = walk_part(plan, &plan->parts[i], before_bytes, fill, error);
         if (status != MBR_OK)
             return status;
+        before_bytes += plan->parts[i].bytes; /* wraps only where parts overlap: nobody watches */
     }
+    plan->part_bytes = before_bytes;
     return MBR_OK;
 }
 

@@ -25,9 +25,10 @@ typedef enum mbr_item_stage {
 typedef struct mbr_plan_item {
     mbr_range *range;
     uint64_t index, offset, bytes;
+    uint64_t before_bytes; /* of the parts, counted through in their order */
     mbr_source source;
     mbr_item_stage stage;
-    bool filled;        /* or may be: a fill was enqueued */
+    bool filled;        /* or written, or may be: work was enqueued */
     mbr_extent *extent; /* NULL until created */
     mbr_range *victim;  /* of STEAL */
     uint64_t victim_index;
@@ -45,6 +46,7 @@ typedef struct mbr_plan {
     bool may_steal;           /* no capture is open, so that parked extents may be moved */
     mbr_plan_item *items;
     uint64_t item_count, item_capacity;
+    uint64_t part_bytes;                             /* of all parts */
     uint64_t create_bytes, pool_bytes, parked_bytes; /* pool_bytes: also stolen ones */
     uint64_t rejoined_bytes;                         /* leaving ones */
     uint64_t adopted_owned_bytes; /* of pool and parked: what the cache pays for them */

@@ -4,6 +4,7 @@
 #ifndef MEMBRANE_HOST_BIND_KEPT_H
 #define MEMBRANE_HOST_BIND_KEPT_H
 
+#include "host/backing/watch.h"
 #include "membrane/range.h"
 
 /* Waits for the calls that are inside. `keeper` is any address of the holder's own. Errors:
@@ -12,9 +13,10 @@ mbr_status mbr_range_keep(
     mbr_manager *manager, mbr_range_handle range, const void *keeper, mbr_error *error);
 void mbr_range_unkeep(mbr_manager *manager, mbr_range_handle range);
 
-/* As mbr_range_grow and mbr_range_decommit, on ranges that `keeper` keeps. */
+/* As mbr_range_grow and mbr_range_decommit, on ranges that `keeper` keeps; `watch` may be NULL. */
 mbr_status mbr_range_grow_kept(mbr_manager *manager, const void *keeper,
-    const mbr_range_grow_request *request, mbr_range_grow_result *result, mbr_error *error);
+    const mbr_range_grow_request *request, const mbr_growth_watch *watch,
+    mbr_range_grow_result *result, mbr_error *error);
 mbr_status mbr_range_decommit_kept(mbr_manager *manager, const void *keeper,
     const mbr_range_release_request *request, mbr_range_decommit_result *result, mbr_error *error);
 

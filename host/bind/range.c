@@ -207,7 +207,8 @@ static inline bool is_committed(
 
 /* Kept out of its caller, whose frame would otherwise be this one's. */
 __attribute__((noinline)) mbr_status mbr_range_grow_kept(mbr_manager *manager, const void *keeper,
-    const mbr_range_grow_request *request, mbr_range_grow_result *result, mbr_error *error)
+    const mbr_range_grow_request *request, const mbr_growth_watch *watch,
+    mbr_range_grow_result *result, mbr_error *error)
 {
     mbr_range_grow_result whole = {MBR_SIZED(mbr_range_grow_result)};
     mbr_growable_give(result, &whole, sizeof(whole));
@@ -237,6 +238,7 @@ __attribute__((noinline)) mbr_status mbr_range_grow_kept(mbr_manager *manager, c
         .part_count = request->piece_count,
         .publish = request->publish,
         .publish_context = request->publish_context,
+        .watch = watch,
         .refusal = request->refusal};
     status = mbr_stream_id(manager, list.context, request->stream, &options.stream_id, error);
     if (status == MBR_OK &&
@@ -262,7 +264,7 @@ mbr_status mbr_range_grow(mbr_manager *manager, const mbr_range_grow_request *re
 {
     return is_committed(manager, request, result)
         ? MBR_OK
-        : mbr_range_grow_kept(manager, NULL, request, result, error);
+        : mbr_range_grow_kept(manager, NULL, request, NULL, result, error);
 }
 
 mbr_status mbr_range_decommit_kept(mbr_manager *manager, const void *keeper,

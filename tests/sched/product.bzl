@@ -73,6 +73,7 @@ _BACKING = [
     "alias",
     "audit",
     "backing",
+    "carry_out",
     "evict",
     "extent",
     "extent_rule",

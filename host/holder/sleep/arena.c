@@ -136,48 +136,63 @@ mbr_status mbr_chunks_await_late(
     return MBR_OK;
 }
 
-static mbr_status enqueue(mbr_sleeper *sleeper, const mbr_tag *tag, bool out,
-    mbr_stream_handle stream, uint64_t *copied_bytes, mbr_error *error)
+/* The longest one that a single piece and a single chunk hold. */
+static mbr_status copy_next(mbr_copies *copies, uint64_t most_bytes)
 {
-    const mbr_sleep_chunk *chunk = tag->chunks;
-    uint64_t used = 0; /* of the chunk */
-    mbr_status status = MBR_OK;
-    for (uint32_t i = 0; i < tag->piece_count; i++) {
-        for (uint64_t done = 0, bytes; done < tag->pieces[i].bytes; done += bytes) {
-            if (used == sleeper->chunk_bytes) {
-                chunk = chunk->next;
-                used = 0;
-            }
-            bytes = mbr_min(tag->pieces[i].bytes - done, sleeper->chunk_bytes - used);
-            uint64_t here = tag->addresses[i] + done, there = chunk->address + used;
-            status = mbr_ep_copy(
-                sleeper->manager, stream, out ? there : here, out ? here : there, bytes, error);
-            if (status != MBR_OK)
-                return status;
-            used += bytes;
-            *copied_bytes += bytes;
-        }
+    const mbr_tag *tag = copies->tag;
+    if (copies->chunk_bytes == copies->sleeper->chunk_bytes) {
+        copies->chunk = copies->chunk->next;
+        copies->chunk_bytes = 0;
     }
+    while (copies->piece_bytes == tag->pieces[copies->piece].bytes) {
+        copies->piece++;
+        copies->piece_bytes = 0;
+    }
+    uint64_t bytes = mbr_min(most_bytes,
+        mbr_min(tag->pieces[copies->piece].bytes - copies->piece_bytes,
+            copies->sleeper->chunk_bytes - copies->chunk_bytes));
+    uint64_t here = tag->addresses[copies->piece] + copies->piece_bytes;
+    uint64_t there = copies->chunk->address + copies->chunk_bytes;
+    mbr_status status = mbr_ep_copy(copies->sleeper->manager, copies->stream,
+        copies->out ? there : here, copies->out ? here : there, bytes, copies->error);
+    copies->has_enqueued |= status != MBR_BUSY; /* another failure may have enqueued it */
+    if (status != MBR_OK)
+        return status;
+    copies->piece_bytes += bytes;
+    copies->chunk_bytes += bytes;
+    copies->done_bytes += bytes;
+    return MBR_OK;
+}
+
+mbr_status mbr_chunks_copy(mbr_copies *copies, uint64_t from, uint64_t to)
+{
+    if (from == 0) {
+        copies->done_bytes = copies->piece_bytes = copies->chunk_bytes = 0;
+        copies->piece = 0;
+        copies->chunk = copies->tag->chunks;
+    }
+    MBR_ASSERT(copies->done_bytes == from);
+    mbr_status status = MBR_OK;
+    while (copies->done_bytes < to && status == MBR_OK)
+        status = copy_next(copies, to - copies->done_bytes);
     return status;
 }
 
-mbr_status mbr_chunks_copy(mbr_sleeper *sleeper, mbr_tag *tag, bool out, mbr_stream_handle stream,
-    uint64_t deadline_ns, mbr_error *error)
+mbr_status mbr_chunks_await(mbr_copies *copies, uint64_t deadline_ns, mbr_status status)
 {
-    uint64_t copied_bytes = 0;
-    mbr_status status = enqueue(sleeper, tag, out, stream, &copied_bytes, error);
-    if (copied_bytes == 0)
+    mbr_sleeper *sleeper = copies->sleeper;
+    if (!copies->has_enqueued)
         return status;
-    mbr_status waited =
-        mbr_ep_synchronize(sleeper->manager, stream, deadline_ns, status == MBR_OK ? error : NULL);
+    mbr_status waited = mbr_ep_synchronize(
+        sleeper->manager, copies->stream, deadline_ns, status == MBR_OK ? copies->error : NULL);
     if (may_run_on(waited))
-        tag->late = stream;
+        copies->tag->late = copies->stream;
     if (status == MBR_OK)
         status = waited;
     if (status != MBR_OK)
         return status;
     mbr_lock_take(&sleeper->lock);
-    sleeper->copied_bytes += copied_bytes;
+    sleeper->copied_bytes += copies->done_bytes;
     mbr_lock_drop(&sleeper->lock);
     return MBR_OK;
 }

@@ -18,6 +18,7 @@
 #include "abi/base/growable.h"
 #include "abi/base/lock.h"
 #include "abi/base/seam.h"
+#include "host/backing/watch.h"
 #include "host/bind/giver.h"
 #include "membrane/ep.h"
 #include "membrane/manager.h"
@@ -90,8 +91,26 @@ uint64_t mbr_chunks_free(mbr_sleeper *sleeper, uint64_t bytes, mbr_error *error)
 /* Copies of a call that timed out: they are done, or the deadline is reached. */
 mbr_status mbr_chunks_await_late(
     mbr_sleeper *sleeper, mbr_tag *tag, uint64_t deadline_ns, mbr_error *error);
-/* Copies all pieces out to the chunks, or in from them, in one batch, and waits for it. */
-mbr_status mbr_chunks_copy(mbr_sleeper *sleeper, mbr_tag *tag, bool out, mbr_stream_handle stream,
-    uint64_t deadline_ns, mbr_error *error);
+
+/* The copies of one call, out to the chunks or in from them, in the order of the pieces. Set
+ * before: all up to `error`. */
+typedef struct mbr_copies {
+    mbr_sleeper *sleeper;
+    mbr_tag *tag;
+    bool out;
+    mbr_stream_handle stream;
+    mbr_error *error;
+    uint64_t done_bytes; /* of the tag: the next copy begins there */
+    uint32_t piece;      /* that holds it, and how much of it and of its chunk is done */
+    uint64_t piece_bytes, chunk_bytes;
+    const mbr_sleep_chunk *chunk;
+    bool has_enqueued; /* or may have */
+} mbr_copies;
+
+/* Enqueues the copies of the tag's bytes [from, to). `from` is where the last call stopped, or 0:
+ * all over again. */
+mbr_status mbr_chunks_copy(mbr_copies *copies, uint64_t from, uint64_t to);
+/* Waits for what was enqueued, also after a failure, which is `status`. */
+mbr_status mbr_chunks_await(mbr_copies *copies, uint64_t deadline_ns, mbr_status status);
 
 #endif

@@ -172,8 +172,12 @@ static mbr_status prepare(
         status = await_streams(sleeper, request, error);
     if (status == MBR_OK && request->level == MBR_SLEEP_KEEP)
         status = mbr_chunks_take(sleeper, tag, request->stream, error);
-    if (status == MBR_OK && request->level == MBR_SLEEP_KEEP)
-        status = mbr_chunks_copy(sleeper, tag, true, request->stream, request->deadline_ns, error);
+    if (status == MBR_OK && request->level == MBR_SLEEP_KEEP) {
+        mbr_copies copies = {
+            .sleeper = sleeper, .tag = tag, .out = true, .stream = request->stream, .error = error};
+        status = mbr_chunks_copy(&copies, 0, tag->bytes);
+        status = mbr_chunks_await(&copies, request->deadline_ns, status);
+    }
     tag->keeps = request->level == MBR_SLEEP_KEEP;
     return status;
 }
@@ -277,8 +281,23 @@ mbr_status mbr_sleeper_sleep(mbr_sleeper *sleeper, const mbr_sleep_request *requ
 
 /* ---- Wake */
 
+/* A stretch of new memory is mapped while the copies into the one before run. It is as long as it
+ * must be so that what each costs by itself does not count: the driver's calls are a few tens of
+ * microseconds for each extent, however large, a copy's start some ten; at 50 GB/s, as much as
+ * PCIe 5 has, 16 MiB take 340. A copy ends with its chunk anyway. */
+#define STRETCH_LEAST_BYTES (UINT64_C(16) << 20)
+
+static mbr_status copy_in(void *context, uint64_t from, uint64_t to, bool *has_enqueued)
+{
+    mbr_copies *copies = context;
+    mbr_status status = mbr_chunks_copy(copies, from, to);
+    *has_enqueued = copies->has_enqueued;
+    return status;
+}
+
+/* All of the memory; with contents, also their copies behind it. */
 static mbr_status grow(mbr_sleeper *sleeper, const mbr_tag *tag, const mbr_wake_request *request,
-    mbr_wake_result *result, mbr_error *error)
+    mbr_copies *copies, mbr_wake_result *result, mbr_error *error)
 {
     if (tag->piece_count == 0)
         return MBR_OK;
@@ -286,8 +305,10 @@ static mbr_status grow(mbr_sleeper *sleeper, const mbr_tag *tag, const mbr_wake_
         .flags = tag->keeps ? 0 : request->flags & MBR_WAKE_ZEROED, .holder = tag->holder,
         .stream = request->stream, .pieces = tag->pieces, .piece_count = tag->piece_count,
         .refusal = request->refusal};
+    mbr_growth_watch watch = {mbr_min(STRETCH_LEAST_BYTES, sleeper->chunk_bytes), copy_in, copies};
     mbr_range_grow_result grown = {MBR_SIZED(mbr_range_grow_result)};
-    mbr_status status = mbr_range_grow_kept(sleeper->manager, sleeper, &growth, &grown, error);
+    mbr_status status = mbr_range_grow_kept(
+        sleeper->manager, sleeper, &growth, tag->keeps ? &watch : NULL, &grown, error);
     result->content = grown.content;
     return status;
 }
@@ -316,26 +337,37 @@ static void open_eyes(mbr_sleeper *sleeper, mbr_tag *tag)
     unkeep_until(sleeper, tag, NULL);
 }
 
+/* Before anything is mapped: copies would be refused on a stream that is captured, and nothing that
+ * was mapped in vain is unmapped meanwhile. */
+static mbr_status prepare_to_wake(
+    mbr_sleeper *sleeper, mbr_tag *tag, const mbr_wake_request *request, mbr_error *error)
+{
+    mbr_status status = mbr_chunks_await_late(sleeper, tag, request->deadline_ns, error);
+    if (status == MBR_OK && !tag->keeps)
+        return give_back_rest(sleeper, tag, error);
+    if (status == MBR_OK && tag->bytes != 0)
+        status = mbr_ep_copy(sleeper->manager, request->stream, 0, 0, 0, error);
+    return status;
+}
+
 static mbr_status wake(mbr_sleeper *sleeper, mbr_tag *tag, const mbr_wake_request *request,
     mbr_wake_result *result, mbr_error *error)
 {
-    mbr_status ignored, status = mbr_chunks_await_late(sleeper, tag, request->deadline_ns, error);
-    if (status == MBR_OK && !tag->keeps)
-        status = give_back_rest(sleeper, tag, error);
+    mbr_copies copies = {.sleeper = sleeper, .tag = tag, .stream = request->stream, .error = error};
+    mbr_status ignored, status = prepare_to_wake(sleeper, tag, request, error);
     if (status == MBR_OK)
-        status = grow(sleeper, tag, request, result, error);
-    if (status != MBR_OK)
-        return status;
-    if (tag->keeps)
-        status = mbr_chunks_copy(sleeper, tag, false, request->stream, request->deadline_ns, error);
-    if (status != MBR_OK) {
+        status = grow(sleeper, tag, request, &copies, result, error);
+    bool has_grown = status == MBR_OK;
+    status = mbr_chunks_await(&copies, request->deadline_ns, status);
+    if (has_grown && status != MBR_OK) {
         uint64_t given = give_back(sleeper, tag, &ignored, NULL);
         if (tag->late.value == 0)
             mbr_range_evict_cache(sleeper->manager, tag->ranges->range, given);
-        return status;
     }
+    if (status != MBR_OK)
+        return status;
     result->woken_bytes = tag->bytes;
-    result->copied_bytes = tag->keeps ? tag->bytes : 0;
+    result->copied_bytes = copies.done_bytes;
     open_eyes(sleeper, tag);
     return MBR_OK;
 }

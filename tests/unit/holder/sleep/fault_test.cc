@@ -6,13 +6,17 @@
 #include "tests/support/faulty/failing.h"
 
 #include <functional>
+#include <future>
 #include <memory>
+#include <thread>
 
 namespace membrane
 {
 namespace
 {
 
+/* An extent, so that each one's copies are enqueued before the next is made. */
+constexpr uint64_t kSmallChunk = 128 * 1024;
 constexpr char kFaulty[] = "tests/support/libmembrane-faulty.so";
 
 /* What is to be the same after a refusal. Free chunks may be more: they are taken one by one. */
@@ -108,7 +112,8 @@ TEST(SleepFault, Heap_FailsAtEachCallOfEachStep_NothingIsLostAndThenItWorks)
             FailingHeap heap;
             mbr_manager_seams seams = {&heap.heap, nullptr, nullptr, nullptr, nullptr};
             {
-                Play one(std::make_unique<SleepWorld>(8 * kMiB, 64 * kMiB, &seams));
+                Play one(std::make_unique<SleepWorld>(8 * kMiB, 64 * kMiB, &seams, nullptr,
+                    std::vector<mbr_option>(), UINT64_MAX, kSmallChunk));
                 more = play(one, at, nth,
                     {[&](uint64_t n) { heap.fail_at = heap.calls + n; },
                         [&] { return heap.calls >= std::exchange(heap.fail_at, 0); },
@@ -132,8 +137,8 @@ TEST(SleepFault, Slots_FailAtEachCallOfEachStep_NothingIsLostAndThenItWorks)
                 SCOPED_TRACE("slot " + std::to_string(slot) + ", step " + std::to_string(at) +
                     ", call " + std::to_string(nth));
                 Faulty faulty;
-                Play one(std::make_unique<SleepWorld>(
-                    8 * kMiB, 64 * kMiB, nullptr, kFaulty, faulty.options()));
+                Play one(std::make_unique<SleepWorld>(8 * kMiB, 64 * kMiB, nullptr, kFaulty,
+                    faulty.options(), UINT64_MAX, kSmallChunk));
                 more = play(one, at, nth,
                     {[&](uint64_t n) { faulty.fail(slot, n); }, [&] { return faulty.stop(); },
                         MBR_SYSTEM});
@@ -142,6 +147,41 @@ TEST(SleepFault, Slots_FailAtEachCallOfEachStep_NothingIsLostAndThenItWorks)
         }
     for (uint32_t slot : slots)
         EXPECT_LT(0u, met[slot]) << slot;
+}
+
+/* Nothing is unmapped under copies that run (I11): the refused wake waits for its stream. */
+TEST(SleepFault, LastMapRefusedWhileCopiesRun_WaitsForThemAndSleepsOn)
+{
+    Faulty faulty;
+    Play one(std::make_unique<SleepWorld>(
+        8 * kMiB, 64 * kMiB, nullptr, kFaulty, faulty.options(), UINT64_MAX, kSmallChunk));
+    SleepWorld &world = *one.world;
+    one.prepare();
+    for (const auto &range : one.ranges)
+        ASSERT_EQ(MBR_OK, world.add(range.range, 1));
+    ASSERT_EQ(MBR_OK, world.sleep(1)) << world.error.text;
+    auto books = one.books();
+    faulty.fail(FAULTY_MAP, 6); /* of six extents */
+    uint64_t unmaps = faulty.plan.calls[FAULTY_UNMAP];
+    std::promise<mbr_status> woken;
+    std::future<mbr_status> answer = woken.get_future();
+    std::thread waker;
+    {
+        Gate stalled(world);
+        waker = std::thread([&] { woken.set_value(world.wake(1)); });
+        while (__atomic_load_n(&faulty.plan.met, __ATOMIC_ACQUIRE) == 0)
+            std::this_thread::yield();
+        EXPECT_EQ(unmaps, __atomic_load_n(&faulty.plan.calls[FAULTY_UNMAP], __ATOMIC_ACQUIRE));
+        EXPECT_NE(std::future_status::ready, answer.wait_for(std::chrono::seconds(0)));
+    }
+    EXPECT_EQ(MBR_SYSTEM, answer.get()) << world.error.text;
+    waker.join();
+    faulty.stop();
+    EXPECT_EQ(unmaps + 5, faulty.plan.calls[FAULTY_UNMAP]);
+    EXPECT_TRUE(books == one.books());
+    EXPECT_TRUE(world.clean());
+    ASSERT_EQ(MBR_OK, world.wake(1)) << world.error.text;
+    one.finish();
 }
 
 TEST(SleepFault, LevelTwoThatLeftAPieceCommitted_WakesToZeroAllTheSame)

@@ -18,14 +18,15 @@ class SleepWorld : public HostWorld
   public:
     explicit SleepWorld(uint64_t limit = 64 * kMiB, uint64_t arena_limit = 64 * kMiB,
         const mbr_manager_seams *seams = nullptr, const char *plugin = nullptr,
-        const std::vector<mbr_option> &options = {}, uint64_t keep_bytes = UINT64_MAX)
+        const std::vector<mbr_option> &options = {}, uint64_t keep_bytes = UINT64_MAX,
+        uint64_t chunk_bytes = kChunk)
         : HostWorld(limit, seams, plugin, options)
     {
         make_arena(arena_limit);
         auto request = sized<mbr_sleeper_request>();
         request.arena = arena;
         request.holder = arena_holder;
-        request.chunk_bytes = kChunk;
+        request.chunk_bytes = chunk_bytes; /* and as much stands before its copies begin */
         request.keep_bytes = keep_bytes;
         EXPECT_EQ(MBR_OK, mbr_sleeper_create(manager, &request, &sleeper, &error)) << error.text;
     }
