@@ -4,7 +4,7 @@
 #include <utlist.h>
 
 typedef struct mbr_totals {
-    uint64_t extents, pooled, parked, ahead, aliases, held, committed_ends_wrong, states_wrong;
+    uint64_t extents, pooled, parked, ahead, aliases, held, committed_ends_wrong, states_wrong, seals_wrong;
 } mbr_totals;
 
 /* Every extent is counted where its list of users begins. */
@@ -31,13 +31,16 @@ static void count_extent(const mbr_extent *extent, mbr_totals *totals)
 
 static void count_range(const mbr_range *range, mbr_totals *totals)
 {
-    uint64_t usable_end = 0;
+    uint64_t usable_end = 0, sealed = 0;
     bool usable = true;
     for (uint64_t i = 0; i < range->slot_count; i++) {
         const mbr_slot *slot = &range->slots[i];
         usable = usable && (slot->state == MBR_SLOT_COMMITTED || slot->state == MBR_SLOT_ALIAS);
         if (usable)
             usable_end = mbr_slot_offset(range, i) + mbr_slot_bytes(range, i);
+        sealed += slot->is_sealed;
+        totals->seals_wrong += slot->is_sealed && slot->state != MBR_SLOT_COMMITTED &&
+            slot->state != MBR_SLOT_LEAVING;
         totals->states_wrong += (slot->state == MBR_SLOT_EMPTY) != (slot->extent == NULL);
         if (slot->extent == NULL)
             continue;
@@ -50,6 +53,7 @@ static void count_range(const mbr_range *range, mbr_totals *totals)
         if (slot->extent->slots == slot)
             count_extent(slot->extent, totals);
     }
+    totals->seals_wrong += sealed != range->sealed_count;
     totals->committed_ends_wrong +=
         usable_end != atomic_load_explicit(&range->committed_end, memory_order_relaxed);
 }
@@ -100,6 +104,7 @@ mbr_status mbr_backing_audit(mbr_backing *backing, mbr_error *error)
         {"parked aliases", backing->parked_alias_count, totals.aliases},
         {"held bytes", backing->held_bytes, totals.held},
         {"extents whose state does not fit their users", 0, totals.states_wrong},
+        {"seals without a place that may have one", 0, totals.seals_wrong},
         {"ranges whose committed end is wrong", 0, totals.committed_ends_wrong},
     };
     mbr_lock_drop(&backing->lock);

@@ -215,6 +215,11 @@ mbr_status mbr_prefix_map_into(mbr_prefix *prefix, mbr_range *const *targets, ui
     const uint64_t *limit_bytes, mbr_holder *holder, mbr_prefix_attach_result *result,
     mbr_error *error);
 mbr_alias_hint mbr_prefix_hint(mbr_prefix *prefix, uint32_t piece);
+/* The ranges that it was made of may only read its extents, until those are nobody else's any more
+ * (mbr_prefix_protect). The caller knows that nobody writes there, and keeps the prefix meanwhile.
+ * On failure what was closed before stays so. */
+mbr_status mbr_prefix_check_seal(const mbr_prefix *prefix, mbr_error *error);
+mbr_status mbr_prefix_seal(mbr_prefix *prefix, mbr_error *error);
 void mbr_prefix_end(mbr_prefix *prefix);
 mbr_backing *mbr_prefix_backing(const mbr_prefix *prefix);
 void mbr_prefix_figures_read(mbr_prefix *prefix, mbr_prefix_figures *figures);

@@ -166,7 +166,7 @@ static mbr_status protect_items(mbr_growth_run *run, mbr_stretch items)
         if (!mapped)
             continue;
         mbr_status status = mbr_port_protect(run->backing->port, first->range->reservation_id,
-            first->offset, end - first->offset, MBR_ACCESS_READ_WRITE, run->error);
+            first->offset, end - first->offset, MBR_ACCESS_READ_WRITE, NULL, run->error);
         if (status != MBR_OK)
             return status;
     }

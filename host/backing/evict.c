@@ -148,6 +148,7 @@ static uint64_t evict(mbr_backing *backing, uint64_t bytes, const void *editor, 
             break;
     }
     mbr_port_leave_gate(backing->port);
+    mbr_seal_catch_up(backing);
     return released;
 }
 
@@ -175,6 +176,7 @@ uint64_t mbr_backing_trim(mbr_backing *backing, uint64_t keep_bytes)
 {
     uint64_t released = mbr_backing_retry_quarantined(backing);
     mbr_alias_catch_up(backing);
+    mbr_seal_catch_up(backing);
     if (keep_bytes == 0)
         released += evict(backing, UINT64_MAX, NULL, MBR_EVICT_ALL);
     return released + trim(backing, keep_bytes, MBR_EVICT_ALL);
@@ -184,6 +186,7 @@ void mbr_backing_catch_up(mbr_backing *backing)
 {
     mbr_backing_retry_quarantined(backing);
     mbr_alias_catch_up(backing);
+    mbr_seal_catch_up(backing);
     mbr_backing_keep_watermark(backing);
 }
 

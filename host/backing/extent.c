@@ -94,6 +94,7 @@ bool mbr_extent_settle_users(mbr_backing *backing, mbr_extent *extent)
         mbr_extent_move(backing, extent, MBR_EXTENT_MAPPED);
     }
     mbr_extent_pay(extent, payer_of(backing, extent));
+    mbr_seal_note_locked(backing, extent);
     if (extent->lost_count != 0 && extent->lost_count == extent->slot_count &&
         extent->keeps == NULL) { /* nobody is left who could still give it back */
         mbr_extent_move(backing, extent, MBR_EXTENT_RETAINED);

@@ -12,6 +12,9 @@
  *     leaving      mapped/shared  as before, until its streams are done
  *     stuck        quarantined    as before, until a retry unmaps it, or for good
  *
+ * A committed or leaving slot may be sealed: its range has lost the access to write there, until
+ * the extent is nobody else's any more (seal.c).
+ *
  * A range has at most one editor at a time: whoever marked it may call the plugin for it without
  * the lock, and others wait for it (mbr_range_await_editor). */
 #ifndef MEMBRANE_HOST_BACKING_INTERNAL_H
@@ -58,6 +61,7 @@ typedef struct mbr_slot {
     bool planned;                  /* by the plan that edits the range: parts may overlap */
     bool is_ahead;                 /* of a parked slot: no life of the range has used it yet */
     bool may_retry;                /* of a stuck slot: its unmap was refused and changed nothing */
+    bool is_sealed;                /* read-only, or perhaps so where an answer cannot be told */
     uint32_t tried;                /* in the last round of retries that looked at it */
 } mbr_slot;
 
@@ -68,6 +72,7 @@ typedef struct mbr_keep {
     struct mbr_keep *next, *prev; /* the extent's other keeps */
     uint32_t piece;               /* of the prefix */
     uint64_t offset_bytes;        /* in the piece's range, and so in every target */
+    mbr_range *source;            /* the piece's range, if it still has the extent (seal.c) */
 } mbr_keep;
 
 struct mbr_extent {
@@ -117,6 +122,7 @@ struct mbr_range {
     uint64_t ahead_bytes; /* of parked */
     uint64_t ahead_ns;    /* when the last of them was mapped */
     uint64_t stuck_count;
+    uint64_t sealed_count;
     /* The stream of fills that an undo did not see done; 0: none. Before, no stuck place is tried
      * again; ended meanwhile, the range keeps its context pinned for the question. */
     uint64_t fill_stream_id;
@@ -208,6 +214,7 @@ struct mbr_backing {
     mbr_range *aliased; /* with parked aliases; parked longest first */
     uint64_t parked_alias_count;
     bool has_orphans; /* some of them may be of prefixes that have ended */
+    _Atomic bool has_open; /* some sealed places may be open again; written under the lock */
     mbr_range *ahead; /* with something ahead, of whatever list; what stands longest first */
     mbr_range *buckets[MBR_RANGE_BUCKET_COUNT];
     mbr_pool_class pool[MBR_POOL_CLASS_LIMIT_COUNT];
@@ -334,6 +341,16 @@ void mbr_alias_give_up_of(mbr_backing *backing, const mbr_extent *extent);
 bool mbr_alias_give_up_one(mbr_backing *backing, bool orphan);
 /* Those that no prefix keeps any more go, but for those in ranges that somebody edits. */
 void mbr_alias_catch_up(mbr_backing *backing);
+
+/* ---- seal.c -------------------------------------------------------------------------------------
+ */
+/* Under the lock: the place of the prefix's own range, while that has the extent; else NULL. */
+mbr_slot *mbr_seal_place_locked(const mbr_keep *keep);
+/* Under the lock: a user has left the extent, which has others. */
+void mbr_seal_note_locked(mbr_backing *backing, const mbr_extent *extent);
+/* Without the lock, by nobody who edits: sealed places that are nobody else's any more may be
+ * written again, but for those in ranges that somebody edits, who calls this when he is done. */
+void mbr_seal_catch_up(mbr_backing *backing);
 
 /* ---- ahead.c: under the lock where they say so --------------------------------------------------
  */

@@ -110,7 +110,7 @@ static bool may_rejoin(const mbr_plan *plan, const mbr_range *range, uint64_t in
     const mbr_slot *slot = &range->slots[index];
     return slot->state == MBR_SLOT_LEAVING && !plan->ahead && plan->stream_id != 0 &&
         !slot->was_alias && slot->holder == plan->holder && slot->leave != NULL &&
-        slot->leave->is_before && slot->extent->slot_count == 1 && slot->extent->keeps == NULL &&
+        slot->leave->is_before && !slot->is_sealed && slot->extent->slot_count == 1 && slot->extent->keeps == NULL &&
         is_after_the_former(range, index);
 }
 
@@ -316,4 +316,5 @@ void mbr_plan_finish(mbr_plan *plan)
     mbr_lock_drop(&plan->backing->lock);
     if (plan->items != plan->inline_items)
         mbr_heap_release(plan->backing->heap, plan->items);
+    mbr_seal_catch_up(plan->backing);
 }

@@ -467,7 +467,7 @@ mbr_status mbr_port_map_shared(mbr_port *port, uint64_t reservation_id, uint64_t
 }
 
 mbr_status mbr_port_protect(mbr_port *port, uint64_t reservation_id, uint64_t offset_bytes,
-    uint64_t bytes, uint32_t access, mbr_error *error)
+    uint64_t bytes, uint32_t access, mbr_answer *answer, mbr_error *error)
 {
     mbr_access list[MBR_PEER_LIMIT_COUNT + 1];
     mbr_protect_request request = {MBR_SIZED(mbr_protect_request),
@@ -475,13 +475,16 @@ mbr_status mbr_port_protect(mbr_port *port, uint64_t reservation_id, uint64_t of
         .offset_bytes = offset_bytes, .bytes = bytes, .access = list};
     uint32_t attempts = attempts_at_access(port);
     mbr_status status = MBR_INTERNAL;
+    mbr_answer own;
+    if (answer == NULL)
+        answer = &own;
     for (uint32_t attempt = 0; attempt < attempts && status != MBR_OK; attempt++) {
-        mbr_answer answer = {0};
+        *answer = (mbr_answer){0};
         mbr_said said;
         begin_call(port, &said);
         status = CALL(port, virtual_.protect, &request, &said);
-        status = validate(port, "protect", status, &said, bytes, &answer, error);
-        if (answer.quarantined || MBR_STATUS_CLASS(status) == MBR_CLASS_LOST)
+        status = validate(port, "protect", status, &said, bytes, answer, error);
+        if (answer->quarantined || MBR_STATUS_CLASS(status) == MBR_CLASS_LOST)
             break;
     }
     return status;

@@ -75,9 +75,9 @@ mbr_status mbr_port_extent_destroy(
 mbr_status mbr_port_map(mbr_port *port, uint64_t reservation_id, uint64_t offset_bytes,
     uint64_t extent_id, uint64_t bytes, mbr_answer *answer, mbr_error *error);
 /* Both retry a bounded number of times where the mechanism says that protect may fail spuriously.
- */
+ * The answer of protect may be NULL: whoever unmaps after a failure need not know the access. */
 mbr_status mbr_port_protect(mbr_port *port, uint64_t reservation_id, uint64_t offset_bytes,
-    uint64_t bytes, uint32_t access, mbr_error *error);
+    uint64_t bytes, uint32_t access, mbr_answer *answer, mbr_error *error);
 mbr_status mbr_port_map_shared(mbr_port *port, uint64_t reservation_id, uint64_t offset_bytes,
     uint64_t extent_id, uint64_t bytes, uint32_t access, mbr_answer *answer, mbr_error *error);
 mbr_status mbr_port_unmap(mbr_port *port, uint64_t reservation_id, uint64_t offset_bytes,

@@ -108,6 +108,7 @@ static void keep_part_locked(mbr_prefix *prefix, uint32_t piece, const mbr_range
         *keep = (mbr_keep){.extent = extent,
             .prefix = prefix,
             .piece = piece,
+            .source = part->range,
             .offset_bytes = mbr_slot_offset(part->range, i)};
         DL_APPEND(extent->keeps, keep);
         if (extent->keeps == keep) /* the first prefix that keeps it pays */
@@ -278,6 +279,7 @@ static void finish_attach(const mbr_attach *attach)
     }
     mbr_condition_signal_all(&backing->edited);
     mbr_lock_drop(&backing->lock);
+    mbr_seal_catch_up(backing);
 }
 
 static bool is_mapped(mbr_backing *backing, const mbr_extent *extent)
@@ -297,7 +299,7 @@ static mbr_status map_first(const mbr_attach *attach, const mbr_keep *keep, mbr_
         port, reservation, keep->offset_bytes, keep->extent->id, bytes, answer, attach->error);
     if (status == MBR_OK)
         status = mbr_port_protect(
-            port, reservation, keep->offset_bytes, bytes, MBR_ACCESS_READ, attach->error);
+            port, reservation, keep->offset_bytes, bytes, MBR_ACCESS_READ, NULL, attach->error);
     return status;
 }
 
@@ -567,6 +569,7 @@ void mbr_prefix_end(mbr_prefix *prefix)
     mbr_lock_drop(&backing->lock);
     destroy_record(prefix);
     mbr_alias_catch_up(backing);
+    mbr_seal_catch_up(backing);
     mbr_backing_keep_watermark(backing);
 }
 
@@ -587,6 +590,9 @@ void mbr_prefix_figures_read(mbr_prefix *prefix, mbr_prefix_figures *figures)
         whole.sharer_count = (uint32_t)mbr_max(whole.sharer_count, users);
         if (users == 0 && extent->keeps->next == NULL)
             whole.exclusive_bytes += extent->bytes;
+        const mbr_slot *own = mbr_seal_place_locked(&prefix->keeps[i]);
+        if (own != NULL && own->is_sealed)
+            whole.protected_bytes += extent->bytes;
     }
     mbr_lock_drop(&backing->lock);
     mbr_growable_give(figures, &whole, sizeof(whole));

@@ -80,6 +80,10 @@ void mbr_range_set_slot(mbr_range *range, uint64_t index, mbr_slot_state state)
         if (offset < atomic_load_explicit(&range->committed_end, memory_order_relaxed))
             atomic_store_explicit(&range->committed_end, offset, memory_order_release);
     }
+    if (slot->is_sealed && state != MBR_SLOT_COMMITTED && state != MBR_SLOT_LEAVING) {
+        slot->is_sealed = false;
+        range->sealed_count--;
+    }
     slot->was_alias = state == MBR_SLOT_LEAVING && slot->state == MBR_SLOT_ALIAS;
     slot->state = state;
 }

@@ -7,8 +7,8 @@
 /* ---- The end of a range
  * ----------------------------------------------------------------------------------- */
 
-/* Exclusive extents stay mapped, paid by the cache from now on; consecutive ones of one holder move
- * in one transfer. */
+/* Exclusive extents stay mapped, paid by the cache from now on, but for those that may not be
+ * written yet; consecutive ones of one holder move in one transfer. */
 static void park_slots_locked(mbr_range *range)
 {
     mbr_backing *backing = range->backing;
@@ -16,7 +16,7 @@ static void park_slots_locked(mbr_range *range)
     uint64_t owned = 0, mapped = 0;
     for (uint64_t i = 0; i <= range->slot_count; i++) {
         mbr_slot *slot = i < range->slot_count ? &range->slots[i] : NULL;
-        bool parks = slot != NULL && slot->state == MBR_SLOT_COMMITTED &&
+        bool parks = slot != NULL && slot->state == MBR_SLOT_COMMITTED && !slot->is_sealed &&
             slot->extent->slot_count == 1 && slot->extent->keeps == NULL;
         if (holder != NULL && (slot == NULL || (parks && slot->holder != holder))) {
             if (holder != backing->cache) {
@@ -75,6 +75,7 @@ static void finish_ended(mbr_range *range)
     }
     if (orphans)
         mbr_alias_catch_up(backing);
+    mbr_seal_catch_up(backing);
     mbr_backing_keep_watermark(backing);
     if (!pinned)
         mbr_context_unpin(context);
@@ -291,6 +292,7 @@ static void settle_leave(mbr_deferred *entry, mbr_settled how)
         end_range(range, end_how);
     else
         mbr_backing_keep_watermark(backing);
+    mbr_seal_catch_up(backing);
 }
 
 /* Whole slots inside [offset, offset + bytes). */
@@ -413,12 +415,13 @@ mbr_status mbr_range_give_back(mbr_range *range, uint64_t offset_bytes, uint64_t
         unmark_leaving(leave);
         mbr_heap_release(backing->heap, leave);
         *result = (mbr_range_decommit_result){.struct_size = result->struct_size};
-        return status;
+    } else {
+        mbr_lock_take(&backing->lock);
+        mbr_range_end_edit(range);
+        mbr_lock_drop(&backing->lock);
     }
-    mbr_lock_take(&backing->lock);
-    mbr_range_end_edit(range);
-    mbr_lock_drop(&backing->lock);
-    return MBR_OK;
+    mbr_seal_catch_up(backing);
+    return status;
 }
 
 /* ---- Lost contexts

@@ -242,6 +242,14 @@ static inline mbr_status mbr_range_check_keeper(
         "the range is asleep, or on its way there or back; nothing was changed, wake its tag "
         "first");
 }
+/* A call that was inside with a range or prefix is done; its end waits for the last one. */
+static inline void mbr_leave_call_locked(mbr_manager *manager, uint64_t *call_count)
+    MBR_REQUIRES(&manager->lock)
+{
+    MBR_ASSERT(*call_count != 0);
+    if (--*call_count == 0)
+        mbr_condition_signal_all(&manager->closed);
+}
 /* The first one is done, whatever came of it. */
 void mbr_end_close(mbr_manager *manager, bool *closing);
 

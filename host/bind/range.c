@@ -109,19 +109,12 @@ static mbr_range_record *enter_range_locked(mbr_manager *manager, mbr_range_hand
     return record;
 }
 
-static void leave_locked(mbr_manager *manager, uint64_t *call_count) MBR_REQUIRES(&manager->lock)
-{
-    MBR_ASSERT(*call_count != 0);
-    if (--*call_count == 0)
-        mbr_condition_signal_all(&manager->closed);
-}
-
 static void leave_range_locked(mbr_manager *manager, mbr_range_handle handle)
     MBR_REQUIRES(&manager->lock)
 {
     mbr_range_record *record = mbr_table_find(&manager->ranges, handle.value);
     MBR_CHECK(record != NULL); /* it waits for this */
-    leave_locked(manager, &record->call_count);
+    mbr_leave_call_locked(manager, &record->call_count);
 }
 
 /* Pieces as parts; the heap is used only for long lists. */
@@ -294,7 +287,7 @@ mbr_status mbr_range_decommit_kept(mbr_manager *manager, const void *keeper,
             mbr_range_give_back(record->range, request->piece.offset_bytes, request->piece.bytes,
                 (request->flags & MBR_FREE_NOW) != 0, ids, request->stream_count, &whole, error);
     mbr_lock_take(&manager->lock);
-    leave_locked(manager, &record->call_count);
+    mbr_leave_call_locked(manager, &record->call_count);
     mbr_lock_drop(&manager->lock);
     mbr_growable_give(result, &whole, sizeof(whole));
     return status;
@@ -517,7 +510,7 @@ static void leave_attach(
     mbr_lock_take(&manager->lock);
     for (uint32_t i = 0; i < request->target_count; i++)
         leave_range_locked(manager, request->targets[i]);
-    leave_locked(manager, &record->call_count);
+    mbr_leave_call_locked(manager, &record->call_count);
     mbr_lock_drop(&manager->lock);
 }
 

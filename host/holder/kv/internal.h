@@ -43,6 +43,7 @@
 #define MBR_KV_READER_LIMIT_COUNT 16 /* streams that copied from one sequence */
 #define MBR_KV_STREAM_LIMIT_COUNT 64 /* of one release, as the client interface has it */
 #define MBR_KV_EAGER_ALIGN_BYTES 256 /* of an eager window: what mbr_alloc aligns to */
+#define MBR_KV_PROTECT_WAIT_NS UINT64_C(10000000000) /* for what still writes (rule 25) */
 #define MBR_KV_PIECE_INLINE_COUNT 32 /* pieces of one growth without the heap */
 
 typedef struct mbr_kv_group {
@@ -58,6 +59,7 @@ struct mbr_kv {
     mbr_holder_handle holder, prefix_holder;
     uint32_t mode; /* MBR_KV_… */
     bool has_virtual, has_shared;
+    bool protects; /* its prefixes, against their sources */
     uint64_t max_tokens;
     uint64_t token_bytes;
     uint64_t max_sequence_bytes; /* what max_tokens of one sequence take */

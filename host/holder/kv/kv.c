@@ -182,6 +182,8 @@ mbr_status mbr_kv_create(
     mbr_status status = MBR_TAKE(&own, mbr_kv_request, extent_bytes, request, error);
     request = &own;
     if (status == MBR_OK)
+        status = mbr_flags_check(own.flags, MBR_KV_PROTECT_PREFIXES, "mbr_kv_request", error);
+    if (status == MBR_OK)
         status = read_place(manager, request, &place, error);
     if (status == MBR_OK)
         status = check_holders(manager, request, error);
@@ -202,6 +204,7 @@ mbr_status mbr_kv_create(
     created->prefix_holder =
         request->prefix_holder.value != 0 ? request->prefix_holder : request->holder;
     created->mode = request->mode;
+    created->protects = (request->flags & MBR_KV_PROTECT_PREFIXES) != 0;
     created->has_virtual = (place.mechanism.capabilities & MBR_CAPABILITY_VIRTUAL) != 0;
     created->has_shared = (place.mechanism.capabilities & MBR_CAPABILITY_SHARED) != 0;
     created->max_tokens = request->max_tokens;

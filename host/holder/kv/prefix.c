@@ -1,5 +1,5 @@
 /* Prefixes of a cache: the whole extents of a sequence's first tokens in all groups and fragments,
- * kept under one handle. Copies nothing and protects nothing. */
+ * kept under one handle. Copies nothing, and protects nothing unless the cache says so. */
 #include "host/holder/kv/prefix.h"
 #include "host/holder/kv/internal.h"
 
@@ -210,6 +210,32 @@ static mbr_status keep_extents(mbr_kv_prefix *prefix, const mbr_sequence *source
     return status;
 }
 
+/* For debugging (MBR_KV_PROTECT_PREFIXES): whoever writes what others read is to fault. */
+static mbr_status protect_extents(
+    const mbr_kv_prefix *prefix, mbr_sequence *source, mbr_error *error)
+{
+    const mbr_kv *kv = prefix->kv;
+    mbr_stream_handle streams[MBR_KV_STREAM_LIMIT_COUNT];
+    mbr_prefix_protect_request request = {MBR_SIZED(mbr_prefix_protect_request),
+        .stream_count = mbr_sequence_streams(source, NULL, 0, streams), .prefix = prefix->handle,
+        .streams = streams,
+        .deadline_ns = mbr_clock_now(&mbr_clock_monotonic) + MBR_KV_PROTECT_WAIT_NS};
+    return mbr_prefix_protect(kv->manager, &request, error);
+}
+
+/* All of it, or nothing is kept. */
+static mbr_status make_extents_shared(
+    mbr_kv_prefix *prefix, mbr_sequence *source, mbr_error *error)
+{
+    mbr_status status = keep_extents(prefix, source, error);
+    if (status != MBR_OK || !prefix->kv->protects)
+        return status;
+    status = protect_extents(prefix, source, error);
+    if (status != MBR_OK)
+        mbr_prefix_release(prefix->kv->manager, prefix->handle, NULL);
+    return status;
+}
+
 static void publish(mbr_kv_prefix *prefix, mbr_sequence *source, mbr_kv_merge *merge)
 {
     mbr_kv *kv = prefix->kv;
@@ -251,7 +277,7 @@ mbr_status mbr_kv_prefix_create(
         return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for a prefix");
     mbr_kv_merge merge;
     status = make_merge(made, sequence, &merge)
-        ? keep_extents(made, sequence, error)
+        ? make_extents_shared(made, sequence, error)
         : mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for the extents of a prefix");
     if (status != MBR_OK) {
         drop_merge(made, &merge);
@@ -297,7 +323,8 @@ mbr_status mbr_kv_prefix_read(
         .tokens = prefix->tokens,
         .shared_tokens = prefix->shared_tokens,
         .shared_bytes = kept.shared_bytes,
-        .exclusive_bytes = kept.exclusive_bytes};
+        .exclusive_bytes = kept.exclusive_bytes,
+        .protected_bytes = kept.protected_bytes};
     mbr_growable_give(figures, &whole, sizeof(whole));
     return MBR_OK;
 }

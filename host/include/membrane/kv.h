@@ -28,6 +28,10 @@ typedef struct mbr_kv_prefix mbr_kv_prefix;
 #define MBR_KV_EAGER_WHOLE 1 /* max_tokens at once */
 #define MBR_KV_EAGER_COPY 2  /* double, copy, free the old one behind the stream */
 
+/* critical, for debugging: a prefix exists only once its source has lost the access to write to its
+ * whole extents (mbr_prefix_protect), so that a stray write there faults at once. */
+#define MBR_KV_PROTECT_PREFIXES 1
+
 typedef struct mbr_kv_request {
     uint32_t struct_size;
     uint32_t mode; /* MBR_KV_… */
@@ -41,10 +45,12 @@ typedef struct mbr_kv_request {
     uint64_t window_tokens;          /* window-major; 0: the default W */
     uint64_t extent_bytes; /* fixed extents; 0: grown by offset in window-major, the recommended
                             * granule in the others */
+    uint32_t flags;        /* MBR_KV_PROTECT_… */
+    uint32_t reserved_0;
 } mbr_kv_request;
 
 /* Errors: MBR_INVALID_ARGUMENT (geometry, layout: which key, which value, what would work),
- * MBR_OVERFLOW, MBR_UNSUPPORTED (no `virtual` and no eager mode). */
+ * MBR_OVERFLOW, MBR_UNSUPPORTED (no `virtual` and no eager mode; an unknown flag). */
 MBR_API mbr_status mbr_kv_create(
     mbr_manager *manager, const mbr_kv_request *request, mbr_kv **kv, mbr_error *error);
 /* MBR_IN_USE with counts while sequences or prefixes live. MBR_QUEUE_FULL: the release queue has no
@@ -179,7 +185,11 @@ MBR_API mbr_status mbr_sequence_next_shared(const mbr_sequence *sequence, uint64
 
 /* A prefix of the first `tokens` tokens, by whole extents, paid by the prefix holder from now on.
  * The caller has written them and writes them no more. Errors: MBR_UNSUPPORTED or
- * MBR_INVALID_ARGUMENT with the reason and the length from which it would work. */
+ * MBR_INVALID_ARGUMENT with the reason and the length from which it would work.
+ *
+ * With MBR_KV_PROTECT_PREFIXES it waits for the sequence's stream, at most 10 s (MBR_TIMED_OUT), and
+ * for those that copied from it; then also the errors of mbr_prefix_protect. The last rows, which
+ * share an extent with what follows, are not protected. */
 MBR_API mbr_status mbr_kv_prefix_create(
     mbr_sequence *sequence, uint64_t tokens, mbr_kv_prefix **prefix, mbr_error *error);
 /* It lives on in the sequences that share it. */
@@ -192,6 +202,7 @@ typedef struct mbr_kv_prefix_figures {
     uint64_t shared_tokens; /* tokens whose every row lies in whole extents */
     uint64_t shared_bytes;
     uint64_t exclusive_bytes; /* would become free if it were destroyed now */
+    uint64_t protected_bytes; /* of shared: its source may only read them */
 } mbr_kv_prefix_figures;
 
 MBR_API mbr_status mbr_kv_prefix_read(

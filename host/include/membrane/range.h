@@ -226,7 +226,7 @@ typedef struct mbr_prefix_result {
 } mbr_prefix_result;
 
 /* The range's own access does not change: sealing is bookkeeping after the last write (kv.md). The
- * range must not write there any more. Errors: MBR_UNSUPPORTED (no `membrane.shared`),
+ * range must not write there any more; mbr_prefix_protect shows whether it does. Errors: MBR_UNSUPPORTED (no `membrane.shared`),
  * MBR_INVALID_ARGUMENT (a piece is not committed, or holds no whole extent: the text says from
  * which length on it would). */
 MBR_API mbr_status mbr_prefix_create(mbr_manager *manager, const mbr_prefix_request *request,
@@ -258,6 +258,27 @@ typedef struct mbr_prefix_attach_result {
 MBR_API mbr_status mbr_prefix_attach(mbr_manager *manager, const mbr_prefix_attach_request *request,
     mbr_prefix_attach_result *result, mbr_error *error);
 
+typedef struct mbr_prefix_protect_request {
+    uint32_t struct_size;
+    uint32_t stream_count;
+    mbr_prefix_handle prefix;
+    const mbr_stream_handle *streams; /* that may still write there: they are waited for */
+    uint64_t deadline_ns;             /* of CLOCK_MONOTONIC, for them together; UINT64_MAX: none */
+} mbr_prefix_protect_request;
+
+/* For debugging: once the streams are done, the ranges that the prefix was made of may only read
+ * its whole extents, so that a write which should not be faults at once instead of changing what
+ * all sharers read (on most devices that ends the context). It costs more than mapping did. They
+ * may write again when the extents are theirs alone: no prefix, no other range has them. Where the
+ * driver refuses that, at a later trim or poll.
+ *
+ * Errors, and then the prefix is as good as before; what was protected by then stays so, and the
+ * call may be repeated: MBR_UNSUPPORTED (the mechanism enforces no read-only access: the fact
+ * READ_ONLY_ENFORCED), MBR_TIMED_OUT (the streams), MBR_BUSY (a capture is open, a graph owns or a
+ * pin holds one of the ranges, a call stays inside), MBR_DEVICE_LOST, those of the mechanism. */
+MBR_API mbr_status mbr_prefix_protect(
+    mbr_manager *manager, const mbr_prefix_protect_request *request, mbr_error *error);
+
 /* Ends the prefix object. Its extents live on while a range has them mapped; the bill moves to one
  * of those, or the extents go to the cache after the streams of the ranges are done. Waits, however
  * long that takes, for the calls of other threads that have found it before: an attach (its slots
@@ -271,6 +292,7 @@ typedef struct mbr_prefix_figures {
     uint32_t sharer_count; /* ranges that map extents of it now */
     uint64_t shared_bytes;
     uint64_t exclusive_bytes; /* would become free if it were released now */
+    uint64_t protected_bytes; /* of shared: mbr_prefix_protect has taken the write access away */
 } mbr_prefix_figures;
 
 MBR_API mbr_status mbr_prefix_read(

@@ -78,6 +78,8 @@ std::vector<Asked> all_requests()
         maker("mbr_prefix_request", END_OF(mbr_prefix_request, pieces), mbr_prefix_create),
         maker("mbr_prefix_attach_request", END_OF(mbr_prefix_attach_request, stream),
             mbr_prefix_attach),
+        doer("mbr_prefix_protect_request", END_OF(mbr_prefix_protect_request, deadline_ns),
+            mbr_prefix_protect),
     };
 }
 

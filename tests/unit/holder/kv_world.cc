@@ -40,6 +40,7 @@ KvWorld::KvWorld(const Shape &wanted, uint64_t limit, const mbr_manager_seams *s
     request.max_tokens = shape.max_tokens;
     request.window_tokens = shape.window_tokens;
     request.extent_bytes = shape.extent_bytes;
+    request.flags = shape.flags;
     EXPECT_EQ(MBR_OK, mbr_kv_create(manager, &request, &kv, &error)) << error.text;
     make_extents();
 }

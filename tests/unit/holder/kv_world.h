@@ -31,6 +31,7 @@ struct Shape {
     uint64_t extent_bytes = 0;
     uint32_t mode = MBR_KV_GROWING;
     uint64_t ahead_bytes = 0; // of the binding
+    uint32_t flags = 0;       // MBR_KV_…
 };
 
 // A sequence and what its tokens are.

@@ -38,7 +38,7 @@ void use_virtual(mbr_port *port)
     MUST(mbr_port_reserve(port, kBytes, 0, &second, &error));
     MUST(mbr_port_extent_create(port, kBytes, kBytes, 0, &extent, &error));
     MUST(mbr_port_map(port, first.id, 0, extent.id, kBytes, &ignored, &error));
-    MUST(mbr_port_protect(port, first.id, 0, kBytes, MBR_ACCESS_READ_WRITE, &error));
+    MUST(mbr_port_protect(port, first.id, 0, kBytes, MBR_ACCESS_READ_WRITE, nullptr, &error));
     MUST(mbr_port_map_shared(
         port, second.id, 0, extent.id, kBytes, MBR_ACCESS_READ, &ignored, &error));
     MUST(mbr_port_unmap(port, second.id, 0, kBytes, &ignored, &error));

@@ -279,16 +279,6 @@ std::vector<int> descriptors(const char *name)
     return found;
 }
 
-struct Pipe {
-    int ends[2];
-    Pipe() { EXPECT_EQ(pipe(ends), 0); }
-    ~Pipe()
-    {
-        ::close(ends[0]);
-        ::close(ends[1]);
-    }
-};
-
 } // namespace
 
 std::vector<int> memory_files()
@@ -344,19 +334,6 @@ uint64_t resident_bytes(uint64_t address, uint64_t bytes)
     for (unsigned char page : pages)
         resident += page & 1 ? 4096 : 0;
     return resident;
-}
-
-bool can_read(uint64_t address)
-{
-    Pipe pipe;
-    return ::write(pipe.ends[1], reinterpret_cast<void *>(address), 1) == 1;
-}
-
-bool can_write(uint64_t address)
-{
-    Pipe pipe;
-    return ::write(pipe.ends[1], reinterpret_cast<void *>(address), 1) == 1 &&
-        ::read(pipe.ends[0], reinterpret_cast<void *>(address), 1) == 1;
 }
 
 } // namespace host_test

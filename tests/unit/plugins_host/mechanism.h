@@ -4,6 +4,7 @@
 #define MEMBRANE_TESTS_UNIT_PLUGINS_HOST_MECHANISM_H
 
 #include "membrane/membrane_plugin.h"
+#include "tests/support/access.h"
 
 #include <cstdint>
 #include <cstring>
@@ -110,9 +111,8 @@ std::vector<Mapping> mappings_in(uint64_t start, uint64_t end);
 // Of [address, address + bytes), private memory: what is in RAM now.
 uint64_t resident_bytes(uint64_t address, uint64_t bytes);
 
-// Asks the MMU by way of a system call that copies one byte.
-bool can_read(uint64_t address);
-bool can_write(uint64_t address); // rewrites the byte that it finds there
+using membrane::can_read;
+using membrane::can_write;
 inline uint64_t &word(uint64_t address)
 {
     return *reinterpret_cast<uint64_t *>(address);

@@ -1,0 +1,174 @@
+/* Sealed places, a debug option: a range that a prefix was made of may only read there, until the
+ * extent is nobody else's any more. Sets access alone; waits for no device: whoever closes a place
+ * knows that nobody writes there any more. */
+#include "host/backing/internal.h"
+
+#include <inttypes.h>
+#include <utlist.h>
+
+/* ---- Closing
+ * ------------------------------------------------------------------------------------ */
+
+mbr_status mbr_prefix_check_seal(const mbr_prefix *prefix, mbr_error *error)
+{
+    const mbr_mechanism *mechanism = prefix->backing->mechanism;
+    if (mechanism->read_only_enforced)
+        return MBR_OK;
+    return mbr_fail(error, MBR_UNSUPPORTED,
+        "mechanism %s enforces no read-only access (fact READ_ONLY_ENFORCED), so that a protected "
+        "prefix could be written all the same; share it without protection",
+        mechanism->description.name);
+}
+
+mbr_slot *mbr_seal_place_locked(const mbr_keep *keep)
+{
+    mbr_range *range = keep->source;
+    uint64_t index =
+        mbr_extent_rule_count(&keep->prefix->rules[keep->piece], keep->offset_bytes);
+    if (range->ended || index >= range->slot_count)
+        return NULL;
+    mbr_slot *slot = &range->slots[index];
+    bool is_own = slot->extent == keep->extent && slot->state == MBR_SLOT_COMMITTED;
+    return is_own ? slot : NULL;
+}
+
+static mbr_status check_range(const mbr_range *range, mbr_error *error)
+{
+    if (range->pin_count != 0)
+        return mbr_fail(error, MBR_BUSY,
+            "%" PRIu64 " pins hold the prefix's range, whose access is not narrowed; unpin it first",
+            range->pin_count);
+    return mbr_context_check_active(range->context, error);
+}
+
+/* Without the lock, by the editor. Inside the gate: no capture begins meanwhile that would write
+ * there. */
+static mbr_status close_access(
+    mbr_range *range, const mbr_keep *keep, mbr_answer *answer, mbr_error *error)
+{
+    mbr_port *port = range->backing->port;
+    *answer = (mbr_answer){0};
+    if (!mbr_port_try_enter_gate(port))
+        return mbr_fail(error, MBR_BUSY,
+            "a graph is being captured, and no access is narrowed meanwhile; end the capture first");
+    mbr_status status = mbr_range_must_wait(range)
+        ? mbr_fail(error, MBR_BUSY,
+              "a graph may write at offset %" PRIu64 " of the prefix's range; retire it first",
+              keep->offset_bytes)
+        : mbr_port_protect(port, range->reservation_id, keep->offset_bytes, keep->extent->bytes,
+              MBR_ACCESS_READ, answer, error);
+    mbr_port_leave_gate(port);
+    return status;
+}
+
+static mbr_status close_place(const mbr_keep *keep, mbr_error *error)
+{
+    int editor;
+    mbr_answer answer;
+    mbr_range *range = keep->source;
+    mbr_backing *backing = keep->prefix->backing;
+    mbr_lock_take(&backing->lock);
+    mbr_status status = mbr_range_try_await_editor(backing, range, error);
+    mbr_slot *slot = status == MBR_OK ? mbr_seal_place_locked(keep) : NULL;
+    if (slot != NULL)
+        status = check_range(range, error);
+    bool closes = slot != NULL && status == MBR_OK;
+    if (closes)
+        mbr_range_begin_edit(range, &editor);
+    mbr_lock_drop(&backing->lock);
+    if (!closes)
+        return status;
+    status = close_access(range, keep, &answer, error);
+    mbr_lock_take(&backing->lock);
+    if ((status == MBR_OK || answer.quarantined) && !slot->is_sealed) { /* it may be, at least */
+        slot->is_sealed = true;
+        range->sealed_count++;
+    }
+    mbr_range_end_edit(range);
+    mbr_lock_drop(&backing->lock);
+    return status;
+}
+
+mbr_status mbr_prefix_seal(mbr_prefix *prefix, mbr_error *error)
+{
+    mbr_status status = mbr_mechanism_check_process(prefix->backing->mechanism, error);
+    for (uint32_t i = 0; i < prefix->keep_count && status == MBR_OK; i++)
+        status = close_place(&prefix->keeps[i], error);
+    return status;
+}
+
+/* ---- Opening
+ * ------------------------------------------------------------------------------------ */
+
+static bool is_alone(const mbr_extent *extent)
+{
+    return extent->keeps == NULL && extent->slot_count == extent->parked_alias_count + 1;
+}
+
+void mbr_seal_note_locked(mbr_backing *backing, const mbr_extent *extent)
+{
+    if (is_alone(extent) && extent->slots->is_sealed)
+        atomic_store_explicit(&backing->has_open, true, memory_order_relaxed);
+}
+
+static bool find_in(const mbr_range *range, uint64_t *index)
+{
+    for (*index = 0; *index < range->slot_count; ++*index) {
+        const mbr_slot *slot = &range->slots[*index];
+        if (slot->is_sealed && is_alone(slot->extent))
+            return true;
+    }
+    return false;
+}
+
+/* A range that nobody edits, and that may be called for. */
+static mbr_range *find_locked(mbr_backing *backing, uint64_t *index) MBR_REQUIRES(&backing->lock)
+{
+    mbr_range *range;
+    bool skipped = false; /* one that somebody edits: he looks when he is done */
+    DL_FOREACH(backing->live, range)
+    {
+        if (range->sealed_count == 0 || mbr_context_state(range->context) == MBR_CONTEXT_LOST ||
+            !find_in(range, index))
+            continue;
+        if (range->editor == NULL)
+            return range;
+        skipped = true;
+    }
+    atomic_store_explicit(&backing->has_open, skipped, memory_order_relaxed);
+    return NULL;
+}
+
+/* By the editor, whose edit it ends. False: it was refused, and is tried again later. */
+static bool open_place(mbr_range *range, uint64_t index)
+{
+    mbr_backing *backing = range->backing;
+    mbr_slot *slot = &range->slots[index];
+    mbr_answer answer;
+    mbr_status status = mbr_port_protect(backing->port, range->reservation_id,
+        mbr_slot_offset(range, index), slot->extent->bytes, MBR_ACCESS_READ_WRITE, &answer, NULL);
+    mbr_lock_take(&backing->lock);
+    if (status == MBR_OK) {
+        slot->is_sealed = false;
+        range->sealed_count--;
+    }
+    mbr_range_end_edit(range);
+    mbr_lock_drop(&backing->lock);
+    return status == MBR_OK;
+}
+
+void mbr_seal_catch_up(mbr_backing *backing)
+{
+    int editor;
+    uint64_t index;
+    mbr_range *range;
+    do {
+        if (!atomic_load_explicit(&backing->has_open, memory_order_relaxed))
+            return;
+        mbr_lock_take(&backing->lock);
+        range = find_locked(backing, &index);
+        if (range != NULL)
+            mbr_range_begin_edit(range, &editor);
+        mbr_lock_drop(&backing->lock);
+    } while (range != NULL && open_place(range, index));
+}

@@ -1,0 +1,328 @@
+// Sealed places: while a prefix or a sharer has an extent, its own range may only read it; once it
+// is nobody else's it may be written again, whatever order the others went in. And nothing that may
+// not be written is ever handed out.
+#include "tests/unit/backing/world.h"
+
+#include <algorithm>
+
+namespace membrane
+{
+namespace
+{
+
+constexpr uint64_t kShared = 3; // extents of the prefix; the source has one more
+
+class SealWorld : public World
+{
+  public:
+    explicit SealWorld() : World(UINT64_C(64) << 20)
+    {
+        source = reserve(16 * kGranule);
+        EXPECT_EQ(MBR_OK, grow(source, 0, (kShared + 1) * kGranule));
+        made = make();
+    }
+    mbr_prefix *make()
+    {
+        mbr_range_part part = {source, 0, 0, kShared * kGranule + kGranule / 2};
+        mbr_prefix *one = nullptr;
+        mbr_prefix_result result = {};
+        result.struct_size = sizeof(result);
+        EXPECT_EQ(
+            MBR_OK, mbr_backing_make_prefix(backing, &part, 1, prefix, &one, &result, nullptr));
+        return one;
+    }
+    mbr_range *attach()
+    {
+        mbr_range *range = reserve(16 * kGranule, {kGranule, kGranule, 0}, MBR_RANGE_UNPARKED);
+        mbr_prefix_attach_result result = {};
+        result.struct_size = sizeof(result);
+        EXPECT_EQ(MBR_OK, mbr_prefix_map_into(made, &range, 1, nullptr, kv, &result, nullptr));
+        return range;
+    }
+    mbr_status seal() { return mbr_prefix_seal(made, &error); }
+    mbr_status decommit(uint64_t offset, uint64_t bytes, bool now)
+    {
+        mbr_range_decommit_result result = {};
+        result.struct_size = sizeof(result);
+        return mbr_range_give_back(
+            source, offset, bytes, now, &stream, now ? 0 : 1, &result, nullptr);
+    }
+    // How many of the source's first extents it may write, of those that are mapped.
+    uint64_t writable() const
+    {
+        uint64_t count = 0;
+        for (uint64_t i = 0; i < kShared; i++)
+            count += access(source, i) == MBR_ACCESS_READ_WRITE;
+        return count;
+    }
+    uint32_t access(mbr_range *range, uint64_t extent) const
+    {
+        return fake.access_at(mbr_range_address(range) + extent * kGranule);
+    }
+    uint64_t sealed_bytes() const
+    {
+        mbr_prefix_figures figures = {};
+        figures.struct_size = sizeof(figures);
+        mbr_prefix_figures_read(made, &figures);
+        return figures.protected_bytes;
+    }
+    void refuse_protect(uint64_t in, FaultKind kind = FaultKind::kRefuse, bool sticky = false)
+    {
+        fake.faults.push_back({Slot::kProtect, fake.calls(Slot::kProtect) + in, kind,
+            MBR_OUT_OF_HOST_MEMORY, sticky});
+    }
+    void end_prefix()
+    {
+        mbr_prefix_end(made);
+        made = nullptr;
+    }
+
+    mbr_range *source = nullptr;
+    mbr_prefix *made = nullptr;
+    mbr_error error = [] {
+        mbr_error one = {};
+        one.struct_size = sizeof(one);
+        return one;
+    }();
+};
+
+TEST(Seal, WholeExtentsOfThePrefix_AreReadOnlyAndNothingElseIs)
+{
+    SealWorld world;
+    EXPECT_EQ(0u, world.sealed_bytes());
+    ASSERT_EQ(MBR_OK, world.seal()) << world.error.text;
+    EXPECT_EQ(0u, world.writable());
+    EXPECT_EQ(uint32_t{MBR_ACCESS_READ_WRITE}, world.access(world.source, kShared));
+    EXPECT_EQ(kShared * kGranule, world.sealed_bytes());
+    EXPECT_TRUE(world.agree());
+    mbr_range *sharer = world.attach();
+    EXPECT_EQ(uint32_t{MBR_ACCESS_READ}, world.access(sharer, 0));
+    ASSERT_EQ(MBR_OK, world.grow(world.source, 0, 8 * kGranule)); // it grows on behind it
+    EXPECT_EQ(uint32_t{MBR_ACCESS_READ_WRITE}, world.access(world.source, kShared + 1));
+    EXPECT_EQ(0u, world.writable());
+    world.end(sharer);
+    world.end_prefix();
+    EXPECT_EQ(kShared, world.writable());
+    EXPECT_TRUE(world.agree());
+    world.end(world.source);
+}
+
+// The source, the prefix, two sharers: read-only while it is not alone, no longer, and what is
+// parked afterwards may be written by whoever adopts it.
+TEST(Seal, AnyOrderOfEnds_OpenOnceTheExtentsAreTheSourcesAlone)
+{
+    std::vector<int> order = {0, 1, 2, 3};
+    do {
+        SealWorld world;
+        ASSERT_EQ(MBR_OK, world.seal());
+        mbr_range *sharers[] = {world.attach(), world.attach()};
+        for (size_t i = 0; i < order.size(); i++) {
+            switch (order[i]) {
+            case 0:
+                world.end(world.source);
+                break;
+            case 1:
+                world.end_prefix();
+                break;
+            default:
+                world.end(sharers[order[i] - 2]);
+                break;
+            }
+            bool source_lives =
+                std::find(order.begin() + static_cast<long>(i) + 1, order.end(), 0) != order.end();
+            bool alone = i + 2 == order.size();
+            if (source_lives) {
+                EXPECT_EQ(alone ? kShared : 0, world.writable()) << order[i] << " at " << i;
+            }
+            ASSERT_TRUE(world.agree());
+        }
+        mbr_range *next = world.reserve(16 * kGranule);
+        ASSERT_EQ(MBR_OK, world.grow(next, 0, (kShared + 1) * kGranule));
+        for (uint64_t i = 0; i <= kShared; i++)
+            EXPECT_EQ(uint32_t{MBR_ACCESS_READ_WRITE}, world.access(next, i)) << i;
+        world.end(next);
+    } while (std::next_permutation(order.begin(), order.end()));
+}
+
+TEST(Seal, ASecondPrefixOfTheSame_KeepsItSealedUntilBothHaveEnded)
+{
+    SealWorld world;
+    ASSERT_EQ(MBR_OK, world.seal());
+    mbr_prefix *first = world.made;
+    world.made = world.make();
+    EXPECT_EQ(kShared * kGranule, world.sealed_bytes());
+    ASSERT_EQ(MBR_OK, world.seal()) << "once more changes nothing";
+    mbr_prefix_end(first);
+    EXPECT_EQ(0u, world.writable());
+    world.end_prefix();
+    EXPECT_EQ(kShared, world.writable());
+    world.end(world.source);
+    EXPECT_TRUE(world.agree());
+}
+
+TEST(Seal, Refused_SaysSoAndGoesOnWhereItStoppedWhenItIsRepeated)
+{
+    for (FaultKind kind : {FaultKind::kRefuse, FaultKind::kQuarantine}) {
+        SealWorld world;
+        world.refuse_protect(2, kind);
+        EXPECT_NE(MBR_OK, world.seal());
+        EXPECT_EQ(kShared - 1, world.writable());
+        // What nobody knows counts as sealed: it must not be handed out for writing.
+        EXPECT_EQ((kind == FaultKind::kRefuse ? 1 : 2) * kGranule, world.sealed_bytes());
+        EXPECT_TRUE(world.agree());
+        ASSERT_EQ(MBR_OK, world.seal()) << world.error.text;
+        EXPECT_EQ(0u, world.writable());
+        world.end_prefix();
+        EXPECT_EQ(kShared, world.writable());
+        world.end(world.source);
+        EXPECT_TRUE(world.agree());
+    }
+}
+
+TEST(Seal, OpeningIsRefused_ATrimTriesAgainAndUntilThenNobodyAdoptsIt)
+{
+    for (bool trims : {true, false}) {
+        SealWorld world;
+        ASSERT_EQ(MBR_OK, world.seal());
+        world.refuse_protect(1, FaultKind::kRefuse, true);
+        world.end_prefix();
+        EXPECT_EQ(0u, world.writable());
+        EXPECT_TRUE(world.agree());
+        if (trims) {
+            world.fake.faults.clear();
+            mbr_backing_trim(world.backing, UINT64_MAX);
+            EXPECT_EQ(kShared, world.writable());
+        }
+        world.end(world.source);
+        EXPECT_EQ(trims ? 0 : kShared * kGranule, world.kept().pooled_bytes);
+        world.fake.faults.clear();
+        EXPECT_TRUE(world.agree());
+        mbr_range *next = world.reserve(16 * kGranule);
+        ASSERT_EQ(MBR_OK, world.grow(next, 0, (kShared + 1) * kGranule));
+        for (uint64_t i = 0; i <= kShared; i++)
+            EXPECT_EQ(uint32_t{MBR_ACCESS_READ_WRITE}, world.access(next, i)) << i;
+        world.end(next);
+    }
+}
+
+// The driver may refuse for no reason: the port asks again, on both ways.
+TEST(Seal, SpuriousRefusal_IsRetried)
+{
+    SealWorld world;
+    const_cast<mbr_mechanism *>(mbr_port_mechanism(world.port))->protect_may_fail_spuriously = true;
+    world.refuse_protect(2);
+    ASSERT_EQ(MBR_OK, world.seal()) << world.error.text;
+    EXPECT_EQ(0u, world.writable());
+    world.refuse_protect(1);
+    world.end_prefix();
+    EXPECT_EQ(kShared, world.writable());
+    EXPECT_EQ(2u, world.fake.faults_met());
+    world.end(world.source);
+}
+
+// A decommit takes the seal along: what grows there again is fresh, and what leaves is not kept.
+TEST(Seal, DecommittedAndGrownAgain_IsWritable)
+{
+    for (bool now : {true, false}) {
+        SealWorld world;
+        world.line.automatic = now;
+        ASSERT_EQ(MBR_OK, world.seal());
+        mbr_range *sharer = world.attach();
+        ASSERT_EQ(MBR_OK, world.decommit(0, 2 * kGranule, now));
+        world.refuse_protect(1, FaultKind::kRefuse, true);
+        world.end_prefix();
+        world.end(sharer); // alone now, where it still is; and it cannot be opened
+        world.fake.faults.clear();
+        if (!now) { /* not what is read-only: it leaves, in its turn */
+            mbr_range_part part = {world.source, 0, 0, 2 * kGranule};
+            mbr_grow_options options = {};
+            options.holder = world.kv;
+            options.stream_id = world.stream;
+            options.parts = &part;
+            options.part_count = 1;
+            mbr_range_grow_result result = {};
+            result.struct_size = sizeof(result);
+            mbr_status status = mbr_backing_grow(world.backing, &options, &result, nullptr);
+            EXPECT_EQ(MBR_BUSY, status);
+            world.line.automatic = true;
+            world.line.reach_all();
+            while (mbr_context_reap(world.context, true) != 0)
+                continue;
+        }
+        EXPECT_TRUE(world.agree());
+        ASSERT_EQ(MBR_OK, world.grow(world.source, 0, 3 * kGranule));
+        EXPECT_EQ(kShared, world.writable());
+        EXPECT_TRUE(world.agree());
+        world.end(world.source);
+    }
+}
+
+// Whoever edits the range meanwhile opens it when he is done; nobody waits for him.
+TEST(Seal, PrefixEndsWhileItsSourceGrows_OpensAfterTheGrowth)
+{
+    SealWorld world;
+    ASSERT_EQ(MBR_OK, world.seal());
+    mbr_range_part part = {world.source, 0, 0, 8 * kGranule};
+    mbr_grow_options options = {};
+    options.holder = world.kv;
+    options.parts = &part;
+    options.part_count = 1;
+    options.publish_context = &world;
+    options.publish = [](void *context) -> mbr_status {
+        auto *inside = static_cast<SealWorld *>(context);
+        inside->end_prefix();
+        EXPECT_EQ(0u, inside->writable());
+        return MBR_OK;
+    };
+    mbr_range_grow_result result = {};
+    result.struct_size = sizeof(result);
+    ASSERT_EQ(MBR_OK, mbr_backing_grow(world.backing, &options, &result, nullptr));
+    EXPECT_EQ(kShared, world.writable());
+    EXPECT_TRUE(world.agree());
+    world.end(world.source);
+}
+
+TEST(Seal, WithoutEnforcedReadOnly_IsRefusedByTheFact)
+{
+    SealWorld world;
+    const_cast<mbr_mechanism *>(mbr_port_mechanism(world.port))->read_only_enforced = false;
+    EXPECT_EQ(MBR_UNSUPPORTED, mbr_prefix_check_seal(world.made, &world.error));
+    EXPECT_NE(nullptr, std::strstr(world.error.text, "READ_ONLY_ENFORCED")) << world.error.text;
+    world.end(world.source);
+    world.end_prefix();
+}
+
+TEST(Seal, Pinned_IsRefusedWithoutACall)
+{
+    SealWorld world;
+    uint64_t calls = world.fake.all_calls();
+    ASSERT_EQ(MBR_OK, mbr_range_pin_down(world.source, 0, nullptr));
+    EXPECT_EQ(MBR_BUSY, world.seal());
+    EXPECT_NE(nullptr, std::strstr(world.error.text, "pin")) << world.error.text;
+    ASSERT_EQ(MBR_OK, mbr_range_let_up(world.source, 0, nullptr));
+    EXPECT_EQ(calls, world.fake.all_calls());
+    ASSERT_EQ(MBR_OK, world.seal());
+    world.end_prefix();
+    EXPECT_EQ(kShared, world.writable());
+    world.end(world.source);
+    EXPECT_TRUE(world.agree());
+}
+
+// A source that has ended, in part or whole, leaves nothing to close.
+TEST(Seal, SourceThatHasEnded_NeedsNone)
+{
+    SealWorld world;
+    ASSERT_EQ(MBR_OK, world.decommit(0, kGranule, true));
+    ASSERT_EQ(MBR_OK, world.seal());
+    EXPECT_EQ((kShared - 1) * kGranule, world.sealed_bytes());
+    world.end(world.source);
+    uint64_t calls = world.fake.all_calls();
+    ASSERT_EQ(MBR_OK, world.seal());
+    EXPECT_EQ(calls, world.fake.all_calls());
+    EXPECT_EQ(0u, world.sealed_bytes());
+    world.end_prefix();
+    EXPECT_TRUE(world.agree());
+}
+
+} // namespace
+} // namespace membrane
