@@ -4,7 +4,8 @@
 #include <utlist.h>
 
 typedef struct mbr_totals {
-    uint64_t extents, pooled, parked, ahead, aliases, held, committed_ends_wrong, states_wrong, seals_wrong;
+    uint64_t extents, pooled, parked, ahead, aliases, held, committed_ends_wrong, states_wrong,
+        seals_wrong;
 } mbr_totals;
 
 /* Every extent is counted where its list of users begins. */
@@ -39,8 +40,8 @@ static void count_range(const mbr_range *range, mbr_totals *totals)
         if (usable)
             usable_end = mbr_slot_offset(range, i) + mbr_slot_bytes(range, i);
         sealed += slot->is_sealed;
-        totals->seals_wrong += slot->is_sealed && slot->state != MBR_SLOT_COMMITTED &&
-            slot->state != MBR_SLOT_LEAVING;
+        totals->seals_wrong +=
+            slot->is_sealed && slot->state != MBR_SLOT_COMMITTED && slot->state != MBR_SLOT_LEAVING;
         totals->states_wrong += (slot->state == MBR_SLOT_EMPTY) != (slot->extent == NULL);
         if (slot->extent == NULL)
             continue;

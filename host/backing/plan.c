@@ -110,8 +110,8 @@ static bool may_rejoin(const mbr_plan *plan, const mbr_range *range, uint64_t in
     const mbr_slot *slot = &range->slots[index];
     return slot->state == MBR_SLOT_LEAVING && !plan->ahead && plan->stream_id != 0 &&
         !slot->was_alias && slot->holder == plan->holder && slot->leave != NULL &&
-        slot->leave->is_before && !slot->is_sealed && slot->extent->slot_count == 1 && slot->extent->keeps == NULL &&
-        is_after_the_former(range, index);
+        slot->leave->is_before && !slot->is_sealed && slot->extent->slot_count == 1 &&
+        slot->extent->keeps == NULL && is_after_the_former(range, index);
 }
 
 /* Counts the holes when `fill` is false, else writes the items. Parts may overlap: a slot that an

@@ -7,16 +7,18 @@ static uint32_t kind_of(const mbr_slot *slot, uint32_t owned)
 {
     bool has_others =
         slot->extent != NULL && (slot->extent->slot_count > 1 || slot->extent->keeps != NULL);
-    uint32_t shared = has_others ? MBR_RUN_SHARED : 0;
+    uint32_t common = has_others ? MBR_RUN_SHARED : 0;
+    if (slot->is_sealed)
+        common |= MBR_RUN_PROTECTED;
     switch (slot->state) {
     case MBR_SLOT_COMMITTED:
-        return shared | owned;
+        return common | owned;
     case MBR_SLOT_ALIAS:
-        return shared | owned | MBR_RUN_ALIAS;
+        return common | owned | MBR_RUN_ALIAS;
     case MBR_SLOT_LEAVING:
-        return shared | owned | MBR_RUN_LEAVING;
+        return common | owned | MBR_RUN_LEAVING;
     case MBR_SLOT_STUCK:
-        return shared | owned | MBR_RUN_STUCK;
+        return common | owned | MBR_RUN_STUCK;
     case MBR_SLOT_EMPTY:
     case MBR_SLOT_PARKED:
     case MBR_SLOT_PARKED_ALIAS:

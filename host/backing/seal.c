@@ -23,8 +23,7 @@ mbr_status mbr_prefix_check_seal(const mbr_prefix *prefix, mbr_error *error)
 mbr_slot *mbr_seal_place_locked(const mbr_keep *keep)
 {
     mbr_range *range = keep->source;
-    uint64_t index =
-        mbr_extent_rule_count(&keep->prefix->rules[keep->piece], keep->offset_bytes);
+    uint64_t index = mbr_extent_rule_count(&keep->prefix->rules[keep->piece], keep->offset_bytes);
     if (range->ended || index >= range->slot_count)
         return NULL;
     mbr_slot *slot = &range->slots[index];
@@ -36,7 +35,8 @@ static mbr_status check_range(const mbr_range *range, mbr_error *error)
 {
     if (range->pin_count != 0)
         return mbr_fail(error, MBR_BUSY,
-            "%" PRIu64 " pins hold the prefix's range, whose access is not narrowed; unpin it first",
+            "%" PRIu64
+            " pins hold the prefix's range, whose access is not narrowed; unpin it first",
             range->pin_count);
     return mbr_context_check_active(range->context, error);
 }
@@ -50,7 +50,8 @@ static mbr_status close_access(
     *answer = (mbr_answer){0};
     if (!mbr_port_try_enter_gate(port))
         return mbr_fail(error, MBR_BUSY,
-            "a graph is being captured, and no access is narrowed meanwhile; end the capture first");
+            "a graph is being captured, and no access is narrowed meanwhile; end the capture "
+            "first");
     mbr_status status = mbr_range_must_wait(range)
         ? mbr_fail(error, MBR_BUSY,
               "a graph may write at offset %" PRIu64 " of the prefix's range; retire it first",

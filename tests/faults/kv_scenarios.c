@@ -4,14 +4,21 @@
 #define GEOMETRY "layers=2,heads=1,dim=64,bytes=2,planes=2"
 #define TWO_GROUPS "layers=2,heads=1,dim=64,bytes=2,planes=2,window=48+" GEOMETRY
 
-static mbr_kv *make_kv(struct world *world, const char *geometry, const char *layout, uint32_t mode)
+static mbr_kv *make_kv_of(
+    struct world *world, const char *geometry, const char *layout, uint32_t mode, uint32_t flags)
 {
     mbr_kv_request request = {MBR_SIZED(mbr_kv_request), .mode = mode, .binding = world->binding,
         .holder = world->holder, .prefix_holder = world->prefix_holder, .geometry = geometry,
-        .layout = layout, .max_tokens = 400, .extent_bytes = mode == MBR_KV_GROWING ? 2 * PAGE : 0};
+        .layout = layout, .max_tokens = 400, .extent_bytes = mode == MBR_KV_GROWING ? 2 * PAGE : 0,
+        .flags = flags};
     mbr_kv *kv;
     STEP(world, mbr_kv_create(world->manager, &request, &kv, &world->error));
     return kv;
+}
+
+static mbr_kv *make_kv(struct world *world, const char *geometry, const char *layout, uint32_t mode)
+{
+    return make_kv_of(world, geometry, layout, mode, 0);
 }
 
 static mbr_sequence *make_sequence(struct world *world, mbr_kv *kv, uint64_t tokens,
@@ -81,9 +88,8 @@ static mbr_kv_prefix *share(struct world *world, mbr_sequence *sequence, uint64_
     return prefix;
 }
 
-static void shared(struct world *world)
+static void share_in(struct world *world, mbr_kv *kv)
 {
-    mbr_kv *kv = make_kv(world, GEOMETRY, "seq-major", MBR_KV_GROWING);
     mbr_sequence *source = make_sequence(world, kv, 160, NULL, 0);
     mbr_kv_prefix *prefix = share(world, source, 160);
     mbr_sequence *sharer = make_sequence(world, kv, 200, prefix, 160);
@@ -92,6 +98,17 @@ static void shared(struct world *world)
     STEP(world, mbr_kv_prefix_destroy(prefix, &world->error));
     end_sequence(world, sharer);
     end_kv(world, kv);
+}
+
+static void shared(struct world *world)
+{
+    share_in(world, make_kv(world, GEOMETRY, "seq-major", MBR_KV_GROWING));
+}
+
+static void shared_protected(struct world *world)
+{
+    share_in(
+        world, make_kv_of(world, GEOMETRY, "seq-major", MBR_KV_GROWING, MBR_KV_PROTECT_PREFIXES));
 }
 
 static void forked(struct world *world)
@@ -191,6 +208,7 @@ const struct scenario kv_scenarios[] = {
     {.name = "kv_shared", .run = shared},
     {.name = "kv_shared_populated", .run = shared, .setup = {.populates = true}},
     {.name = "kv_shared_nothing_kept", .run = shared, .setup = {.keep_bytes = 1}},
+    {.name = "kv_shared_protected", .run = shared_protected},
     {.name = "kv_forked", .run = forked},
     {.name = "kv_forked_nothing_kept", .run = forked, .setup = {.keep_bytes = 1}},
     {.name = "kv_slides", .run = slides},

@@ -137,6 +137,44 @@ static void grows_on(struct world *world)
     range_release(world, &source, 0);
 }
 
+/* Somewhere in the range. */
+static bool is_protected(struct world *world, const struct range *range)
+{
+    bool is_so = false;
+    mbr_range_run run = {MBR_SIZED(mbr_range_run)};
+    do {
+        uint64_t from = run.offset_bytes + run.bytes;
+        STEP(world, mbr_range_next_run(world->manager, range->handle, from, &run, &world->error));
+        is_so |= run.bytes != 0 && (run.flags & MBR_RUN_PROTECTED) != 0;
+    } while (run.bytes != 0);
+    return is_so;
+}
+
+/* Its source may only read what it shares, and writes it again afterwards: unless giving the access
+ * back was refused. */
+static void protects(struct world *world)
+{
+    struct range source = {0}, target = {0};
+    make_source(world, &source);
+    mbr_prefix_handle prefix = seal(world, &source, SHARED_BYTES);
+    mbr_prefix_protect_request request = {MBR_SIZED(mbr_prefix_protect_request), .stream_count = 1,
+        .prefix = prefix, .streams = world->streams, .deadline_ns = UINT64_MAX};
+    STEP(world, mbr_prefix_protect(world->manager, &request, &world->error));
+    CHECK(world, is_protected(world, &source));
+    attach(world, prefix, &source, &target);
+    end_prefix(world, prefix);
+    range_release(world, &target, 0);
+    world_trim(world);
+    if (!is_protected(world, &source)) {
+        block_forget(world, source.block);
+        source.block = block_write(world, source.address, SHARED_BYTES + PAGE);
+    }
+    range_release(world, &source, 0);
+    range_reserve(world, &source, 64 * KIB, PAGE);
+    range_grow(world, &source, SHARED_BYTES + PAGE); /* which writes all of it */
+    range_release(world, &source, 0);
+}
+
 const struct scenario prefix_scenarios[] = {
     {.name = "prefix_seal_release", .run = seal_release},
     {.name = "prefix_attach_detach", .run = attach_detach},
@@ -146,5 +184,6 @@ const struct scenario prefix_scenarios[] = {
     {.name = "prefix_chain", .run = chain},
     {.name = "prefix_chain_nothing_kept", .run = chain, .setup = {.keep_bytes = 1}},
     {.name = "prefix_grows_on", .run = grows_on},
+    {.name = "prefix_protected", .run = protects},
     {0},
 };

@@ -87,6 +87,7 @@ _BACKING = [
     "range",
     "release",
     "runs",
+    "seal",
     "span",
 ]
 

@@ -44,7 +44,7 @@
 #define MBR_KV_STREAM_LIMIT_COUNT 64 /* of one release, as the client interface has it */
 #define MBR_KV_EAGER_ALIGN_BYTES 256 /* of an eager window: what mbr_alloc aligns to */
 #define MBR_KV_PROTECT_WAIT_NS UINT64_C(10000000000) /* for what still writes (rule 25) */
-#define MBR_KV_PIECE_INLINE_COUNT 32 /* pieces of one growth without the heap */
+#define MBR_KV_PIECE_INLINE_COUNT 32                 /* pieces of one growth without the heap */
 
 typedef struct mbr_kv_group {
     mbr_extents extents;

@@ -224,8 +224,7 @@ static mbr_status protect_extents(
 }
 
 /* All of it, or nothing is kept. */
-static mbr_status make_extents_shared(
-    mbr_kv_prefix *prefix, mbr_sequence *source, mbr_error *error)
+static mbr_status make_extents_shared(mbr_kv_prefix *prefix, mbr_sequence *source, mbr_error *error)
 {
     mbr_status status = keep_extents(prefix, source, error);
     if (status != MBR_OK || !prefix->kv->protects)

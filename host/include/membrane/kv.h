@@ -187,9 +187,9 @@ MBR_API mbr_status mbr_sequence_next_shared(const mbr_sequence *sequence, uint64
  * The caller has written them and writes them no more. Errors: MBR_UNSUPPORTED or
  * MBR_INVALID_ARGUMENT with the reason and the length from which it would work.
  *
- * With MBR_KV_PROTECT_PREFIXES it waits for the sequence's stream, at most 10 s (MBR_TIMED_OUT), and
- * for those that copied from it; then also the errors of mbr_prefix_protect. The last rows, which
- * share an extent with what follows, are not protected. */
+ * With MBR_KV_PROTECT_PREFIXES it waits for the sequence's stream, at most 10 s (MBR_TIMED_OUT),
+ * and for those that copied from it; then also the errors of mbr_prefix_protect. The last rows,
+ * which share an extent with what follows, are not protected. */
 MBR_API mbr_status mbr_kv_prefix_create(
     mbr_sequence *sequence, uint64_t tokens, mbr_kv_prefix **prefix, mbr_error *error);
 /* It lives on in the sequences that share it. */

@@ -164,11 +164,12 @@ typedef struct mbr_range_figures {
 MBR_API mbr_status mbr_range_read(mbr_manager *manager, mbr_range_handle range, uint64_t address,
     mbr_range_figures *figures, mbr_error *error);
 
-#define MBR_RUN_ALIAS 1   /* extents of a prefix, mapped read-only */
-#define MBR_RUN_SHARED 2  /* a prefix or another range has these extents, too */
-#define MBR_RUN_LEAVING 4 /* being given back, behind streams or a capture: nobody's any more */
-#define MBR_RUN_OWNED 8   /* a graph may touch it: given back, it waits for the retirement */
-#define MBR_RUN_STUCK 16  /* quarantined: an unmap was refused; a trim may try it again */
+#define MBR_RUN_ALIAS 1      /* extents of a prefix, mapped read-only */
+#define MBR_RUN_SHARED 2     /* a prefix or another range has these extents, too */
+#define MBR_RUN_LEAVING 4    /* being given back, behind streams or a capture: nobody's any more */
+#define MBR_RUN_OWNED 8      /* a graph may touch it: given back, it waits for the retirement */
+#define MBR_RUN_STUCK 16     /* quarantined: an unmap was refused; a trim may try it again */
+#define MBR_RUN_PROTECTED 32 /* of a prefix that is protected: the range may only read there */
 
 typedef struct mbr_range_run {
     uint32_t struct_size;
@@ -226,9 +227,9 @@ typedef struct mbr_prefix_result {
 } mbr_prefix_result;
 
 /* The range's own access does not change: sealing is bookkeeping after the last write (kv.md). The
- * range must not write there any more; mbr_prefix_protect shows whether it does. Errors: MBR_UNSUPPORTED (no `membrane.shared`),
- * MBR_INVALID_ARGUMENT (a piece is not committed, or holds no whole extent: the text says from
- * which length on it would). */
+ * range must not write there any more; mbr_prefix_protect shows whether it does. Errors:
+ * MBR_UNSUPPORTED (no `membrane.shared`), MBR_INVALID_ARGUMENT (a piece is not committed, or holds
+ * no whole extent: the text says from which length on it would). */
 MBR_API mbr_status mbr_prefix_create(mbr_manager *manager, const mbr_prefix_request *request,
     mbr_prefix_result *result, mbr_error *error);
 

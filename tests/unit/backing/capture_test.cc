@@ -116,44 +116,6 @@ TEST(Capture, MappingAhead_WorksWhileItIsOpenAndBelongsToItsGraph)
     EXPECT_TRUE(world.agree());
 }
 
-// Narrowing access under a graph would end it; giving access back ends nothing.
-TEST(Capture, SealingAPrefix_WaitsForItAndItsGraphAndOpeningDoesNot)
-{
-    CaptureWorld world;
-    mbr_range *range = world.reserve(64 * kGranule);
-    ASSERT_EQ(MBR_OK, world.grow(range, 0, 2 * kGranule));
-    mbr_range_part part = {range, 0, 0, kGranule};
-    mbr_prefix *prefix = nullptr;
-    mbr_prefix_result result = {};
-    result.struct_size = sizeof(result);
-    ASSERT_EQ(MBR_OK,
-        mbr_backing_make_prefix(world.backing, &part, 1, world.prefix, &prefix, &result, nullptr));
-    mbr_error error = new_error();
-    uint64_t protects = world.fake.calls(Slot::kProtect);
-    world.begin();
-    EXPECT_EQ(MBR_BUSY, mbr_prefix_seal(prefix, &error));
-    EXPECT_NE(nullptr, std::strstr(error.text, "captured")) << error.text;
-    EXPECT_EQ(protects, world.fake.calls(Slot::kProtect));
-    EXPECT_EQ(MBR_OK, world.grow(range, 2 * kGranule, kGranule)); // the graph's from now on
-    world.end_capture();
-    EXPECT_EQ(MBR_BUSY, mbr_prefix_seal(prefix, &error));
-    EXPECT_NE(nullptr, std::strstr(error.text, "graph")) << error.text;
-    EXPECT_EQ(protects + 1, world.fake.calls(Slot::kProtect)); // of the growth
-    world.retire();
-    ASSERT_EQ(MBR_OK, mbr_prefix_seal(prefix, &error)) << error.text;
-    uint64_t address = mbr_range_address(range);
-    EXPECT_EQ(uint32_t{MBR_ACCESS_READ}, world.fake.access_at(address));
-    world.graph = {};
-    world.graph.gone = [](mbr_graph *) {};
-    world.begin();
-    mbr_prefix_end(prefix);
-    EXPECT_EQ(uint32_t{MBR_ACCESS_READ_WRITE}, world.fake.access_at(address));
-    world.end_capture();
-    world.retire();
-    EXPECT_EQ(MBR_OK, world.end(range));
-    EXPECT_TRUE(world.agree());
-}
-
 // What stands ahead was given to nobody: its range is no graph's for that.
 TEST(Capture, MappingAheadAlone_LeavesTheRangeFree)
 {

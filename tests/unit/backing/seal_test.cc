@@ -257,6 +257,23 @@ TEST(Seal, DecommittedAndGrownAgain_IsWritable)
     }
 }
 
+TEST(Seal, TheLastSharerDecommits_OpensAsItsEndDoes)
+{
+    SealWorld world;
+    ASSERT_EQ(MBR_OK, world.seal());
+    mbr_range *sharer = world.attach();
+    world.end_prefix();
+    mbr_range_decommit_result result = {};
+    result.struct_size = sizeof(result);
+    ASSERT_EQ(
+        MBR_OK, mbr_range_give_back(sharer, 0, 2 * kGranule, true, nullptr, 0, &result, nullptr));
+    EXPECT_EQ(2u, world.writable());
+    world.end(sharer);
+    EXPECT_EQ(kShared, world.writable());
+    EXPECT_TRUE(world.agree());
+    world.end(world.source);
+}
+
 // Whoever edits the range meanwhile opens it when he is done; nobody waits for him.
 TEST(Seal, PrefixEndsWhileItsSourceGrows_OpensAfterTheGrowth)
 {
@@ -306,6 +323,49 @@ TEST(Seal, Pinned_IsRefusedWithoutACall)
     EXPECT_EQ(kShared, world.writable());
     world.end(world.source);
     EXPECT_TRUE(world.agree());
+}
+
+// Narrowing access under a graph would end it; giving access back ends nothing.
+TEST(Seal, Capture_ClosesNothingUntilItsGraphIsRetiredAndOpensAllTheSame)
+{
+    mbr_gate gate;
+    mbr_gate_init(&gate);
+    {
+        SealWorld world;
+        mbr_port_set_gate(world.port, &gate);
+        ASSERT_EQ(MBR_OK, mbr_context_join_gate(world.context, &gate, nullptr));
+        mbr_graph graphs[2] = {}, *ended = nullptr;
+        for (mbr_graph &graph : graphs)
+            graph.gone = [](mbr_graph *) {};
+        uint64_t protects = world.fake.calls(Slot::kProtect);
+        ASSERT_EQ(MBR_OK,
+            mbr_context_begin_capture(
+                world.context, world.stream, UINT64_MAX, &graphs[0], nullptr));
+        EXPECT_EQ(MBR_BUSY, world.seal());
+        EXPECT_NE(nullptr, std::strstr(world.error.text, "captured")) << world.error.text;
+        EXPECT_EQ(protects, world.fake.calls(Slot::kProtect));
+        ASSERT_EQ(MBR_OK, world.grow(world.source, 0, 8 * kGranule)); // the graph's from now on
+        ASSERT_EQ(MBR_OK, mbr_context_end_capture(world.context, world.stream, &ended, nullptr));
+        EXPECT_EQ(MBR_BUSY, world.seal());
+        EXPECT_NE(nullptr, std::strstr(world.error.text, "graph")) << world.error.text;
+        EXPECT_EQ(kShared, world.writable());
+        ASSERT_EQ(MBR_OK, mbr_context_retire_graph(world.context, &graphs[0], nullptr, 0, nullptr));
+        while (mbr_context_reap(world.context, true) != 0)
+            continue;
+        ASSERT_EQ(MBR_OK, world.seal()) << world.error.text;
+        ASSERT_EQ(MBR_OK,
+            mbr_context_begin_capture(
+                world.context, world.stream, UINT64_MAX, &graphs[1], nullptr));
+        world.end_prefix();
+        EXPECT_EQ(kShared, world.writable());
+        ASSERT_EQ(MBR_OK, mbr_context_end_capture(world.context, world.stream, &ended, nullptr));
+        ASSERT_EQ(MBR_OK, mbr_context_retire_graph(world.context, &graphs[1], nullptr, 0, nullptr));
+        world.end(world.source);
+        while (mbr_context_reap(world.context, true) != 0)
+            continue;
+        EXPECT_TRUE(world.agree());
+    }
+    mbr_gate_finish(&gate);
 }
 
 // A source that has ended, in part or whole, leaves nothing to close.

@@ -61,6 +61,13 @@ class ProtectWorld : public HostWorld
     {
         return *reinterpret_cast<volatile uint64_t *>(view(extent));
     }
+    // Of the source's runs, from its begin on.
+    uint64_t protected_run()
+    {
+        auto run = sized<mbr_range_run>();
+        EXPECT_EQ(MBR_OK, mbr_range_next_run(manager, source.range, 0, &run, &error)) << error.text;
+        return (run.flags & MBR_RUN_PROTECTED) != 0 ? run.bytes : 0;
+    }
     uint64_t protected_bytes()
     {
         auto figures = sized<mbr_prefix_figures>();
@@ -79,6 +86,7 @@ TEST(Protect, Source_MayOnlyReadUntilTheExtentsAreItsOwnAgain)
     EXPECT_TRUE(can_write(world.view(0)));
     ASSERT_EQ(MBR_OK, world.protect()) << world.error.text;
     EXPECT_EQ(2 * kUnit, world.protected_bytes());
+    EXPECT_EQ(2 * kUnit, world.protected_run());
     auto sharer = world.attach();
     for (uint64_t i = 0; i < 2; i++) {
         EXPECT_FALSE(can_write(world.view(i))) << i;
@@ -89,6 +97,7 @@ TEST(Protect, Source_MayOnlyReadUntilTheExtentsAreItsOwnAgain)
     world.end_prefix();
     EXPECT_FALSE(can_write(world.view(0))) << "a sharer still reads it";
     ASSERT_EQ(MBR_OK, world.release(sharer.range));
+    EXPECT_EQ(0u, world.protected_run());
     for (uint64_t i = 0; i < 2; i++) {
         EXPECT_EQ(100 + i, world.word(i));
         world.word(i) = 7;

@@ -30,8 +30,8 @@ Pages pages(KvWorld &world, const Tracked &tracked, Next next)
 {
     Pages found;
     uint64_t cursor = 0, address, bytes;
-    while (next(tracked.sequence, &cursor, &address, &bytes, &world.error) == MBR_OK &&
-        bytes != 0) {
+    while (
+        next(tracked.sequence, &cursor, &address, &bytes, &world.error) == MBR_OK && bytes != 0) {
         bool can = can_write(reinterpret_cast<uint64_t>(view_of(address)));
         for (uint64_t at = address; at < address + bytes; at += 4096)
             EXPECT_EQ(can, can_write(reinterpret_cast<uint64_t>(view_of(at))));
@@ -106,8 +106,7 @@ TEST(KvProtect, WorkOfTheSourceIsUnderWay_IsWaitedFor)
     TrackedPrefix prefix;
     ASSERT_EQ(MBR_OK, world.create(&source, 200));
     Gate gate(world);
-    auto made = std::async(std::launch::async,
-        [&] { return world.share(&source, 200, &prefix); });
+    auto made = std::async(std::launch::async, [&] { return world.share(&source, 200, &prefix); });
     EXPECT_EQ(0u, pages(world, source, mbr_sequence_next_private).other);
     gate.open();
     ASSERT_EQ(MBR_OK, made.get()) << world.error.text;
@@ -123,8 +122,8 @@ TEST(KvProtect, ProtectIsRefusedAtEachCall_NoPrefixAndNothingIsProtected)
     uint64_t met = 0;
     for (uint64_t nth = 1;; nth++) {
         Faulty faulty;
-        KvWorld world(shape("seq-major"), 64 * kMiB, nullptr,
-            "tests/support/libmembrane-faulty.so", faulty.options());
+        KvWorld world(shape("seq-major"), 64 * kMiB, nullptr, "tests/support/libmembrane-faulty.so",
+            faulty.options());
         Tracked source;
         TrackedPrefix prefix;
         ASSERT_EQ(MBR_OK, world.create(&source, 200));
