@@ -120,13 +120,13 @@ class Report(unittest.TestCase):
             self.assertEqual(report["forks"]["made"] + report["forks"]["refused"], 12)
             self.assertEqual(report["requests"]["served"], 24)  # a fork is nobody's request
         # Rows of 231 bytes, and too little memory for all of them.
-        report = replay(self, SAMPLE, "--verify", "--fork-every", "2", "--budget", "48MiB", "--model",
+        report = replay(self, SAMPLE, "--verify", "--paged", "--fork-every", "2", "--budget", "48MiB", "--model",
                         "layers=3,heads=5,dim=77,bytes=3,planes=2", "--max-requests", "30")
         self.check_end(report)
         self.assertGreater(report["requests"]["preempted"] + report["forks"]["refused"], 0)
 
     def test_weights_sleep_and_wake_and_extents_stand_ahead(self):
-        more = ["--verify", "--fork-every", "3", "--sleep-every", "5", "--weights", "32MiB", "--ahead", "64MiB",
+        more = ["--verify", "--paged", "--fork-every", "3", "--sleep-every", "5", "--weights", "32MiB", "--ahead", "64MiB",
                 "--model", SMALL, "--max-requests", "50"]
         report = replay(self, SAMPLE, "--budget", "1GiB", *more)
         self.check_end(report)
@@ -134,6 +134,10 @@ class Report(unittest.TestCase):
         self.assertGreaterEqual(weights["sleeps"], 4)
         self.assertEqual((weights["wakes"], weights["refused"]), (weights["sleeps"], 0))
         self.assertLessEqual(report["bytes"]["ahead"]["peak"], 64 << 20)
+        pages = report["pages"]
+        self.assertGreater(pages["verified_rows"], pages["written_rows"])
+        self.assertGreater(min(pages["forks"], pages["copied_bytes"], pages["rewinds"], pages["preemptions"]), 0)
+        self.assertEqual(pages["dropped"], 0)
         self.assertEqual(report["goals"]["peak_owned_over_peak_live"]["verdict"], "not judged")
 
     def test_stamps_without_virtual_memory(self):
@@ -517,6 +521,8 @@ class BadInput(unittest.TestCase):
         self.refused(2, ["extent", "would work"], *trusted, "--extent", "1000")
         self.refused(2, ["--fork-every", "--eager"], *trusted, "--fork-every", "2", "--eager", "copy")
         self.refused(2, ["--fork-every", "--tenant"], "--fork-every", "2", "--tenant", "a=x", "--tenant", "b=y")
+        self.refused(2, ["--paged", "--verify"], *trusted, "--paged")
+        self.refused(2, ["--paged", "--tenant"], "--verify", "--paged", "--tenant", "a=x", "--tenant", "b=y")
         self.refused(2, ["--weights", "--sleep-every"], *trusted, "--weights", "1MiB")
         self.refused(2, ["--option", "NAME=VALUE"], *trusted, "--option", "granule")
         self.refused(2, ["--option", "one more than 8"], *trusted, *["--option", "a=b"] * 9)

@@ -112,6 +112,7 @@ class Verify : public ::testing::Test
         written = report.touched_count;
         verified = report.verified_count;
         forks = report.fork_count;
+        pages = report.pages;
         mbr_replay_report_finish(&report);
         return code;
     }
@@ -130,6 +131,7 @@ class Verify : public ::testing::Test
     mbr_replay_options options = {};
     std::string text;
     uint64_t written = 0, verified = 0, forks = 0;
+    mbr_replay_pages_report pages = {};
     uint64_t target = 0; // the address that a test changed
 };
 
@@ -211,6 +213,68 @@ TEST_F(Verify, WeightsThatAreChangedWhileTheyRest_AreFound)
     Wrong wrong = expect_found(meddler);
     EXPECT_EQ(wrong.found.index, wrong.expected.index + 1) << text;
     EXPECT_EQ(wrong.expected.writer.allocation, 1U) << text;
+}
+
+// ---- Paged stores
+
+constexpr uint64_t kOfPages = UINT64_C(1) << 62; // in the allocation of a row's stamp
+
+bool is_row(uint64_t address, uint64_t bytes)
+{
+    return bytes >= sizeof(replay_stamp) && (stamp_at(address)->writer.allocation & kOfPages) != 0;
+}
+
+TEST_F(Verify, PagesThatNobodyMeddlesWith_AreForkedCopiedRewoundPreemptedAndRight)
+{
+    options.has_pages = true;
+    EXPECT_EQ(run(nullptr), 0) << text;
+    EXPECT_GT(pages.written_count, 10000U);
+    EXPECT_GT(pages.verified_count, pages.written_count);
+    EXPECT_GT(pages.fork_count, 5U);
+    EXPECT_GT(pages.copied_bytes, 0U);
+    EXPECT_GT(pages.rewind_count, 5U);
+    EXPECT_GT(pages.preempted_count, 5U);
+    EXPECT_EQ(pages.dropped_count, 0U);
+}
+
+TEST_F(Verify, OneBitOfARowIsFlipped_IsSaidWithItsAddress)
+{
+    options.has_pages = true;
+    replay_stamp before;
+    Meddler meddler([&](uint64_t address, uint64_t bytes) {
+        if (!is_row(address, bytes))
+            return false;
+        target = address + bytes - sizeof(replay_stamp);
+        before = *stamp_at(target);
+        stamp_at(target)->tokens ^= 1;
+        return true;
+    });
+    Wrong wrong = expect_found(meddler);
+    EXPECT_TRUE(wrong.expected == before) << text;
+    before.tokens ^= 1;
+    EXPECT_TRUE(wrong.found == before) << text;
+}
+
+// What a write to a shared page would show the others, had it not copied first.
+TEST_F(Verify, ARowOfAnotherSequence_ShowsWhoseItIs)
+{
+    options.has_pages = true;
+    replay_stamp theirs = {};
+    Meddler meddler([&](uint64_t address, uint64_t bytes) {
+        if (!is_row(address, bytes))
+            return false;
+        uint64_t generation = stamp_at(address)->writer.generation;
+        if (theirs.writer.generation == 0 || generation == theirs.writer.generation) {
+            theirs = *stamp_at(address);
+            return false;
+        }
+        target = address;
+        *stamp_at(target) = theirs;
+        return true;
+    });
+    Wrong wrong = expect_found(meddler);
+    EXPECT_TRUE(wrong.found == theirs) << text;
+    EXPECT_NE(wrong.expected.writer.generation, theirs.writer.generation) << text;
 }
 
 // Without stamps there is a byte of the tokens, which says less, and is checked all the same.

@@ -103,7 +103,7 @@ static bool start_run(replay_tenant *tenant, replay_run *run)
     if (!replay_touch_begin(&tenant->touch, &run->contents, from, run->prefix_tokens))
         return replay_fail(sim, "the contents of request %llu cannot be written: %s",
             (unsigned long long)run->index, replay_touch_reason(&tenant->touch));
-    return keep_prefix(tenant, run);
+    return replay_begin_leaf(tenant, run) && keep_prefix(tenant, run);
 }
 
 bool replay_reserve_run(replay_tenant *tenant)

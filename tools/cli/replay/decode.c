@@ -62,9 +62,10 @@ static bool grow(replay_tenant *tenant, replay_run *run)
     mbr_sequence_figures figures = {MBR_SIZED(mbr_sequence_figures)};
     mbr_sequence_read(run->contents.sequence, &figures, NULL);
     run->capacity_tokens = figures.capacity_tokens;
-    return replay_touch_grown(&tenant->touch, &run->contents) ||
-        replay_fail(sim, "the contents of request %llu cannot be written: %s",
+    if (!replay_touch_grown(&tenant->touch, &run->contents))
+        return replay_fail(sim, "the contents of request %llu cannot be written: %s",
             (unsigned long long)run->index, replay_touch_reason(&tenant->touch));
+    return replay_follow_leaf(tenant, run);
 }
 
 static bool is_done(const replay_tenant *tenant, const replay_run *run)

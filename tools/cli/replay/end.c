@@ -43,6 +43,8 @@ static bool end_run(replay_tenant *tenant, replay_run *run)
 {
     replay_sim *sim = tenant->sim;
     mbr_error error = {MBR_SIZED(mbr_error)};
+    if (!replay_end_leaf(tenant, run))
+        return false;
     if (run->contents.sequence == NULL)
         return true;
     if (!replay_verify_all(&tenant->touch, &run->contents))

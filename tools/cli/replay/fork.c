@@ -63,10 +63,11 @@ static bool fork_run(replay_tenant *tenant, uint64_t at)
     replay_name_writer(tenant, &fork);
     replay_run *added = &tenant->runs[tenant->run_count++];
     *added = fork;
-    return replay_touch_begin(&tenant->touch, &added->contents,
-               sim->options->has_stamps ? &source->contents.origin : NULL, source->tokens) ||
-        replay_fail(sim, "the contents of a fork of request %llu cannot be written: %s",
+    if (!replay_touch_begin(&tenant->touch, &added->contents,
+            sim->options->has_stamps ? &source->contents.origin : NULL, source->tokens))
+        return replay_fail(sim, "the contents of a fork of request %llu cannot be written: %s",
             (unsigned long long)source->index, replay_touch_reason(&tenant->touch));
+    return replay_fork_leaf(tenant, added, source);
 }
 
 bool replay_fork_due(replay_tenant *tenant)

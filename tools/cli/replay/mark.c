@@ -95,17 +95,22 @@ static uint64_t first_address(const replay_mark_job *job)
     return job->known - job->low < bytes ? job->low : job->known - bytes + 1;
 }
 
-static void judge(const replay_mark_job *job, uint64_t address, const void *found)
+void replay_touch_judge(
+    replay_touch *touch, uint64_t address, const replay_stamp *expected, const void *found)
 {
-    replay_touch *touch = job->touch;
-    replay_stamp expected = stamp_at(job, address);
-    if (memcmp(found, mark_of(touch, &expected), mark_bytes(touch)) == 0 ||
+    if (memcmp(found, mark_of(touch, expected), mark_bytes(touch)) == 0 ||
         atomic_fetch_add(&touch->wrong_count, 1) != 0)
         return;
     touch->wrong_address = address;
-    touch->expected = expected;
+    touch->expected = *expected;
     memcpy((void *)(uintptr_t)mark_of(touch, &touch->found), found, mark_bytes(touch));
     atomic_store(&touch->is_wrong, true);
+}
+
+static void judge(const replay_mark_job *job, uint64_t address, const void *found)
+{
+    replay_stamp expected = stamp_at(job, address);
+    replay_touch_judge(job->touch, address, &expected, found);
 }
 
 static void count(const replay_mark_job *job, uint64_t marks)

@@ -43,6 +43,9 @@ typedef struct replay_mark_job {
 
 /* False: replay_touch_reason says why. */
 bool replay_mark_submit(const replay_mark_job *job, uint32_t stream);
+/* Keeps the first that is wrong. From any thread. */
+void replay_touch_judge(
+    replay_touch *touch, uint64_t address, const replay_stamp *expected, const void *found);
 const char *replay_touch_reason(const replay_touch *touch);
 /* What is wrong, in one line. False: nothing so far. */
 bool replay_touch_is_wrong(const replay_touch *touch, char text[MBR_REPLAY_TEXT_BYTES]);

@@ -47,6 +47,7 @@ enum {
     KEY_SLEEP_EVERY,
     KEY_WEIGHTS,
     KEY_AHEAD,
+    KEY_PAGED,
 };
 
 static const struct argp_option option_table[] = {
@@ -95,6 +96,10 @@ static const struct argp_option option_table[] = {
         "Stamp every page with who wrote it, when, and for which place, and check all of them when "
         "they come with a prefix, after growth and before their end; without it, a byte of each "
         "granule",
+        0},
+    {"paged", KEY_PAGED, NULL, 0,
+        "With --verify: a row for each token in paged stores beside the caches, which are forked, "
+        "written, rewound, preempted and restored as the requests go on",
         0},
     {"fork-every", KEY_FORK_EVERY, "COUNT", 0,
         "Of one request in COUNT a second answer, by a sequence that shares the prompt", 0},
@@ -243,6 +248,9 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case KEY_VERIFY:
         options->has_stamps = true;
         return 0;
+    case KEY_PAGED:
+        options->has_pages = true;
+        return 0;
     case KEY_TRUST:
         options->trusted = true;
         return 0;
@@ -291,6 +299,9 @@ static error_t parse(int key, char *text, struct argp_state *state)
             return mbr_args_bad(state,
                 "--fork-every and --sleep-every are for one trace on virtual memory; without "
                 "--tenant and --eager they would work");
+        if (options->has_pages && (!options->has_stamps || options->tenant_count != 0))
+            return mbr_args_bad(
+                state, "--paged is for one trace with --verify; without --tenant it would work");
         if (options->weight_bytes != 0 && options->sleep_every == 0)
             return mbr_args_bad(
                 state, "--weights are there to sleep; --sleep-every=100 beside it would work");

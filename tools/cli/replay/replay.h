@@ -82,6 +82,7 @@ typedef struct mbr_replay_options {
     uint32_t eager; /* MBR_KV_… */
     mbr_replay_prefixes prefixes;
     bool has_stamps;      /* --verify */
+    bool has_pages;       /* --paged */
     uint64_t fork_every;  /* one request in so many; 0: none */
     uint64_t sleep_every; /* the weights sleep or wake after so many requests; 0: there are none */
     uint64_t weight_bytes;
@@ -133,6 +134,14 @@ typedef struct mbr_replay_tenant_report {
     uint64_t stay_count, stay_capacity;
 } mbr_replay_tenant_report;
 
+/* Of paged stores, where there are some. */
+typedef struct mbr_replay_pages_report {
+    uint64_t written_count, verified_count; /* rows */
+    uint64_t fork_count, rewind_count, preempted_count;
+    uint64_t copied_bytes;  /* before writes to pages that others have, too */
+    uint64_t dropped_count; /* sequences that there was no room for */
+} mbr_replay_pages_report;
+
 typedef struct mbr_replay_report {
     mbr_replay_tenant_report tenants[MBR_REPLAY_TENANT_LIMIT_COUNT];
     uint32_t tenant_count;
@@ -147,6 +156,7 @@ typedef struct mbr_replay_report {
     uint64_t ahead_peak_bytes;
     uint64_t sleep_count, wake_count, refused_wake_count;
     uint64_t fork_count, refused_fork_count; /* refused: no room for one, or no extent to share */
+    mbr_replay_pages_report pages;
     uint64_t oracle_points, oracle_difference_bytes;
     bool oracle_known; /* the plugin's memory can be asked of the system */
     uint64_t limit_bytes, granule_bytes;

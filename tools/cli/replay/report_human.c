@@ -124,6 +124,16 @@ void replay_print_end(const mbr_replay_report *report)
     if (report->fork_count + report->refused_fork_count != 0)
         printf("forks      %llu, and %llu that there was no room or no whole extent for\n",
             (unsigned long long)report->fork_count, (unsigned long long)report->refused_fork_count);
+    if (report->pages.written_count != 0)
+        printf("pages      %llu rows written and %llu read back, all as written; %llu forks, %s "
+               "copied for writes, %llu rewinds, %llu preemptions, %llu sequences dropped\n",
+            (unsigned long long)report->pages.written_count,
+            (unsigned long long)report->pages.verified_count,
+            (unsigned long long)report->pages.fork_count,
+            size(text, (double)report->pages.copied_bytes),
+            (unsigned long long)report->pages.rewind_count,
+            (unsigned long long)report->pages.preempted_count,
+            (unsigned long long)report->pages.dropped_count);
     if (report->oracle_points != 0)
         printf("oracle     at %llu points the books, the plugin%s agree within %s\n",
             (unsigned long long)report->oracle_points,

@@ -82,6 +82,17 @@ static double ops_per_second(const mbr_replay_report *report)
     return report->call_seconds > 0 ? (double)report->ledger_calls / report->call_seconds : 0;
 }
 
+static json_t *pages_object(const mbr_replay_pages_report *pages)
+{
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "written_rows",
+        replay_json_count(pages->written_count), "verified_rows",
+        replay_json_count(pages->verified_count), "forks", replay_json_count(pages->fork_count),
+        "copied_bytes", replay_json_count(pages->copied_bytes), "rewinds",
+        replay_json_count(pages->rewind_count), "preemptions",
+        replay_json_count(pages->preempted_count), "dropped",
+        replay_json_count(pages->dropped_count));
+}
+
 bool replay_json_set_end(json_t *root, const mbr_replay_report *report)
 {
     int bad = 0;
@@ -96,6 +107,7 @@ bool replay_json_set_end(json_t *root, const mbr_replay_report *report)
     bad |= json_object_set_new(root, "forks",
         json_pack("{s:o, s:o}", "made", replay_json_count(report->fork_count), "refused",
             replay_json_count(report->refused_fork_count)));
+    bad |= json_object_set_new(root, "pages", pages_object(&report->pages));
     bad |= json_object_set_new(root, "oracle",
         json_pack("{s:o, s:o, s:o, s:b}", "points", replay_json_count(report->oracle_points),
             "max_difference_bytes", replay_json_count(report->oracle_difference_bytes),

@@ -424,8 +424,9 @@ static bool run(replay_sim *sim)
 {
     mbr_replay_report *report = sim->report;
     uint64_t started = replay_wall_ns();
-    bool good = init(sim) && replay_open_weights(sim) && serve(sim);
+    bool good = init(sim) && replay_open_weights(sim) && replay_open_pages(sim) && serve(sim);
     good = end_all(sim) && good;
+    good = replay_close_pages(sim) && good;
     good = replay_close_weights(sim) && good;
     if (good)
         write_figures(sim, started);
@@ -437,6 +438,7 @@ static bool run(replay_sim *sim)
         report->verified_count += atomic_load(&sim->tenants[i].touch.verified_count);
     }
     good = good && check_contents(sim);
+    good = replay_forget_pages(sim) && good;
     good = replay_forget_weights(sim) && good;
     finish(sim);
     mbr_error error = {MBR_SIZED(mbr_error)};

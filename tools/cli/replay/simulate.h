@@ -3,6 +3,7 @@
 #define MEMBRANE_TOOLS_CLI_REPLAY_SIMULATE_H
 
 #include "tools/cli/progress.h"
+#include "tools/cli/replay/pages.h"
 #include "tools/cli/replay/reuse.h"
 #include "tools/cli/replay/store.h"
 #include "tools/cli/replay/touch.h"
@@ -11,6 +12,7 @@
 /* One request's stay, from admission to its end or preemption. */
 typedef struct replay_run {
     replay_contents contents;
+    replay_leaf *leaf;   /* of a paged store; NULL: none */
     replay_entry *entry; /* the prefix it came with, while it runs */
     const mbr_kv_prefix *prefix;
     uint64_t index; /* of the request */
@@ -57,6 +59,7 @@ struct replay_sim {
     replay_tenant tenants[MBR_REPLAY_TENANT_LIMIT_COUNT];
     uint32_t tenant_count;
     replay_weights weights; /* with --sleep-every */
+    replay_pages pages;     /* with --paged */
     uint64_t sleep_due;     /* requests that are done */
     mbr_progress progress;
     uint64_t now_ns, step_ns;
@@ -131,6 +134,16 @@ bool replay_open_weights(replay_sim *sim);
 bool replay_rest_if_due(replay_sim *sim, uint64_t done_count);
 bool replay_close_weights(replay_sim *sim);
 bool replay_forget_weights(replay_sim *sim);
+
+/* leaves.c: the paged stores' sequences, which go along with the runs */
+bool replay_open_pages(replay_sim *sim);
+bool replay_begin_leaf(replay_tenant *tenant, replay_run *run);
+/* A run that is a fork of another one. */
+bool replay_fork_leaf(replay_tenant *tenant, replay_run *run, const replay_run *from);
+bool replay_follow_leaf(replay_tenant *tenant, replay_run *run);
+bool replay_end_leaf(replay_tenant *tenant, replay_run *run);
+bool replay_close_pages(replay_sim *sim);
+bool replay_forget_pages(replay_sim *sim);
 
 /* sample.c */
 void replay_sample(replay_sim *sim);
