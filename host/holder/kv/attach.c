@@ -176,9 +176,38 @@ static bool can_copy_locked(const mbr_sequence *source, mbr_stream_handle stream
     return true;
 }
 
-/* The source, kept from ending and from giving rows back until end_copy; or NULL. */
+static void end_copy(mbr_sequence *source, uint64_t copied_bytes)
+{
+    mbr_kv *kv = source->kv;
+    mbr_lock_take(&kv->lock);
+    kv->copied_bytes += copied_bytes;
+    if (--source->copying_count == 0)
+        mbr_condition_signal_all(&kv->copied);
+    mbr_lock_drop(&kv->lock);
+}
+
+static void let_sleep(const mbr_sequence *source, uint32_t group_count)
+{
+    for (uint32_t i = 0; i < group_count; i++)
+        mbr_range_unpin(source->kv->manager, source->groups[i].range, NULL);
+}
+
+/* What is pinned does not fall asleep, and what sleeps is not pinned. */
+static bool keep_awake(const mbr_sequence *source)
+{
+    for (uint32_t i = 0; i < source->kv->group_count; i++) {
+        if (mbr_range_pin(source->kv->manager, source->groups[i].range, NULL) == MBR_OK)
+            continue;
+        let_sleep(source, i);
+        return false;
+    }
+    return true;
+}
+
+/* The source, kept from ending and from giving rows back until end_copy; or NULL. *is_lent: and
+ * kept awake, until let_sleep. */
 static mbr_sequence *begin_copy(
-    const mbr_kv_prefix *prefix, mbr_stream_handle stream, uint64_t tokens)
+    const mbr_kv_prefix *prefix, mbr_stream_handle stream, uint64_t tokens, bool *is_lent)
 {
     mbr_kv *kv = prefix->kv;
     mbr_lock_take(&kv->lock);
@@ -189,18 +218,12 @@ static mbr_sequence *begin_copy(
         if (!knows_reader(source, stream))
             source->readers[source->reader_count++] = stream;
     }
+    *is_lent = can && source->is_lent;
     mbr_lock_drop(&kv->lock);
-    return can ? source : NULL;
-}
-
-static void end_copy(mbr_sequence *source, uint64_t copied_bytes)
-{
-    mbr_kv *kv = source->kv;
-    mbr_lock_take(&kv->lock);
-    kv->copied_bytes += copied_bytes;
-    if (--source->copying_count == 0)
-        mbr_condition_signal_all(&kv->copied);
-    mbr_lock_drop(&kv->lock);
+    if (!*is_lent || keep_awake(source))
+        return can ? source : NULL;
+    end_copy(source, 0);
+    return NULL;
 }
 
 static mbr_status copy_group(mbr_sequence *sequence, const mbr_sequence *source, uint32_t index,
@@ -230,13 +253,16 @@ static mbr_status copy_group(mbr_sequence *sequence, const mbr_sequence *source,
 
 static bool copy_boundary(mbr_sequence *sequence, const mbr_kv_prefix *prefix, uint64_t tokens)
 {
-    mbr_sequence *source = begin_copy(prefix, sequence->stream, tokens);
+    bool is_lent;
+    mbr_sequence *source = begin_copy(prefix, sequence->stream, tokens, &is_lent);
     if (source == NULL)
         return false;
     mbr_status status = MBR_OK;
     uint64_t copied_bytes = 0;
     for (uint32_t i = 0; i < sequence->kv->group_count && status == MBR_OK; i++)
         status = copy_group(sequence, source, i, tokens, &copied_bytes);
+    if (is_lent)
+        let_sleep(source, sequence->kv->group_count);
     end_copy(source, copied_bytes);
     return status == MBR_OK;
 }

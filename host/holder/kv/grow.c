@@ -205,14 +205,19 @@ static void trim_group(mbr_sequence *sequence, uint32_t index, uint64_t tokens)
 mbr_status mbr_sequence_lend(
     mbr_sequence *sequence, uint32_t group, mbr_range_handle *range, mbr_error *error)
 {
-    const mbr_kv *kv = sequence->kv;
+    mbr_kv *kv = sequence->kv;
     range->value = 0;
     if (kv->mode != MBR_KV_GROWING)
         return mbr_fail(error, MBR_UNSUPPORTED,
             "an eager sequence has no range that could sleep; a growing cache would work");
     if (group >= kv->group_count)
         return mbr_fail(error, MBR_OUT_OF_RANGE, "group %u of %u", group, kv->group_count);
-    sequence->is_lent = true;
+    mbr_lock_take(&kv->lock);
+    sequence->is_lent =
+        true; /* who copies from it from now on keeps it awake; others are awaited */
+    while (sequence->copying_count != 0)
+        mbr_condition_wait(&kv->copied, &kv->lock, UINT64_MAX);
+    mbr_lock_drop(&kv->lock);
     sequence->quiet_tokens = 0;
     *range = sequence->groups[group].range;
     return MBR_OK;

@@ -29,22 +29,32 @@ static mbr_status keep_ranges(mbr_sleeper *sleeper, const mbr_tag *tag, mbr_erro
 
 /* ---- What sleeps */
 
-static mbr_status check_run(const mbr_range_run *run, mbr_error *error)
+static bool is_committed(const mbr_range_run *run)
 {
-    const char *why = NULL;
-    if ((run->flags & (MBR_RUN_ALIAS | MBR_RUN_SHARED)) != 0)
-        why = "has extents of a prefix, or that others share; release the prefix, and those that "
-              "share it";
-    else if ((run->flags & MBR_RUN_OWNED) != 0)
-        why = "is in part a graph's; retire the graph";
-    if (why == NULL)
-        return MBR_OK;
-    return mbr_fail(error, MBR_BUSY, "at %llu a range of the tag %s first",
-        (unsigned long long)run->offset_bytes, why);
+    return run->bytes != 0 && (run->flags & (MBR_RUN_LEAVING | MBR_RUN_STUCK)) == 0;
 }
 
-static void add_piece(mbr_tag *tag, const mbr_sleep_range *range, const mbr_range_run *run)
+static mbr_status check_run(const mbr_range_run *run, mbr_error *error)
 {
+    if ((run->flags & MBR_RUN_OWNED) == 0)
+        return MBR_OK;
+    return mbr_fail(error, MBR_BUSY,
+        "at %llu a range of the tag is in part a graph's; retire the graph first",
+        (unsigned long long)run->offset_bytes);
+}
+
+/* What a prefix or another range has, too, stays: to unmap it would give back nothing, and others
+ * could end its bytes meanwhile. An alias that is left alone with its extent is like any other. */
+static bool falls_asleep(const mbr_range_run *run)
+{
+    return is_committed(run) && (run->flags & MBR_RUN_SHARED) == 0;
+}
+
+static void add_piece(
+    mbr_tag *tag, uint32_t room, const mbr_sleep_range *range, const mbr_range_run *run)
+{
+    if (tag->pieces != NULL && tag->piece_count == room)
+        return;
     if (tag->pieces != NULL) {
         tag->pieces[tag->piece_count] = (mbr_piece){range->range, run->offset_bytes, run->bytes};
         tag->addresses[tag->piece_count] = range->address + run->offset_bytes;
@@ -53,8 +63,10 @@ static void add_piece(mbr_tag *tag, const mbr_sleep_range *range, const mbr_rang
     tag->bytes += run->bytes;
 }
 
-/* Counts the committed runs, and lists them once there is room. Kept ranges do not change. */
-static mbr_status walk_pieces(mbr_sleeper *sleeper, mbr_tag *tag, mbr_error *error)
+/* Counts the runs that sleep, and lists them once there is room. Kept ranges do not change, but
+ * others may stop sharing with them meanwhile: for what that adds there may be no room, and it
+ * stays. */
+static mbr_status walk_pieces(mbr_sleeper *sleeper, mbr_tag *tag, uint32_t room, mbr_error *error)
 {
     const mbr_sleep_range *range;
     tag->piece_count = 0;
@@ -65,15 +77,14 @@ static mbr_status walk_pieces(mbr_sleeper *sleeper, mbr_tag *tag, mbr_error *err
         for (uint64_t from = 0;; from = run.offset_bytes + run.bytes) {
             mbr_status status =
                 mbr_range_next_run(sleeper->manager, range->range, from, &run, error);
-            bool is_committed = (run.flags & (MBR_RUN_LEAVING | MBR_RUN_STUCK)) == 0;
-            if (status == MBR_OK && run.bytes != 0 && is_committed)
+            if (status == MBR_OK && is_committed(&run))
                 status = check_run(&run, error);
             if (status != MBR_OK)
                 return status;
             if (run.bytes == 0)
                 break;
-            if (is_committed)
-                add_piece(tag, range, &run);
+            if (falls_asleep(&run))
+                add_piece(tag, room, range, &run);
         }
     }
     return MBR_OK;
@@ -91,7 +102,7 @@ static void forget_pieces(mbr_sleeper *sleeper, mbr_tag *tag)
 
 static mbr_status list_pieces(mbr_sleeper *sleeper, mbr_tag *tag, mbr_error *error)
 {
-    mbr_status status = walk_pieces(sleeper, tag, error);
+    mbr_status status = walk_pieces(sleeper, tag, 0, error);
     if (status != MBR_OK || tag->piece_count == 0)
         return status;
     uint32_t count = tag->piece_count;
@@ -101,14 +112,28 @@ static mbr_status list_pieces(mbr_sleeper *sleeper, mbr_tag *tag, mbr_error *err
         forget_pieces(sleeper, tag);
         return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for %u pieces", count);
     }
-    status = walk_pieces(sleeper, tag, error);
-    MBR_ASSERT(tag->piece_count == count);
-    return status;
+    return walk_pieces(sleeper, tag, count, error);
 }
 
 /* ---- Giving back */
 
-/* What of the ranges is on its way back, and what is committed or stuck. */
+/* Of the run, what is to be asleep. */
+static uint64_t bytes_in_pieces(
+    const mbr_tag *tag, mbr_range_handle range, const mbr_range_run *run)
+{
+    uint64_t bytes = 0, run_end = run->offset_bytes + run->bytes;
+    for (uint32_t i = 0; i < tag->piece_count; i++) {
+        const mbr_piece *piece = &tag->pieces[i];
+        uint64_t from = mbr_max(piece->offset_bytes, run->offset_bytes);
+        uint64_t to = mbr_min(piece->offset_bytes + piece->bytes, run_end);
+        if (piece->range.value == range.value && from < to)
+            bytes += to - from;
+    }
+    return bytes;
+}
+
+/* What of the ranges is on its way back, what stays since others have it, and what is committed or
+ * stuck all the same. */
 static void measure(mbr_sleeper *sleeper, const mbr_tag *tag, mbr_sleep_result *result)
 {
     const mbr_sleep_range *range;
@@ -119,10 +144,13 @@ static void measure(mbr_sleeper *sleeper, const mbr_tag *tag, mbr_sleep_result *
             if (mbr_range_next_run(sleeper->manager, range->range, from, &run, NULL) != MBR_OK ||
                 run.bytes == 0)
                 break;
+            uint64_t stays =
+                is_committed(&run) ? run.bytes - bytes_in_pieces(tag, range->range, &run) : 0;
+            result->shared_bytes += stays;
             if ((run.flags & MBR_RUN_LEAVING) != 0)
                 result->deferred_bytes += run.bytes;
             else
-                result->residual_bytes += run.bytes;
+                result->residual_bytes += run.bytes - stays;
         }
     }
 }

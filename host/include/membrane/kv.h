@@ -109,9 +109,9 @@ typedef struct mbr_sequence_request {
     const mbr_kv_prefix *prefix; /* NULL: none */
     uint64_t prefix_tokens; /* how many of its tokens are equal; at most the prefix's and tokens.
                              * Whole extents of them are shared, the rest is copied from the
-                             * prefix's source where that still lives, else written by the
-                             * caller: see mbr_sequence_figures.valid_tokens. The stream's work
-                             * runs after that which wrote them: the caller's duty */
+                             * prefix's source where that still lives and is awake, else written
+                             * by the caller: see mbr_sequence_figures.valid_tokens. The stream's
+                             * work runs after that which wrote them: the caller's duty */
     uint64_t tag;
     mbr_refusal *refusal; /* may be NULL */
 } mbr_sequence_request;
@@ -142,8 +142,11 @@ MBR_API mbr_status mbr_sequence_append(
 /* The range of one group, to be put to sleep by a sleeper (membrane/sleep.h) under the cache's
  * holder; the sequence keeps it and releases it. From now on an append asks whether the ranges are
  * awake, which costs a lock: MBR_BUSY while one sleeps, as is ending the sequence; its figures go
- * on counting what sleeps as committed. A sequence that has a prefix, or that one was made of,
- * cannot sleep while the prefix's extents are shared. Remove the ranges from the sleeper before the
+ * on counting what sleeps as committed. Extents of a prefix, in the sequence that it was made of
+ * and in those that share it, stay where they are: the prefix may go on to be shared, and may end.
+ * While a sequence is created with a prefix of this one, its last rows are copied from here if this
+ * one is awake, which is kept so meanwhile (a sleep then is MBR_BUSY); the stream of such a
+ * sequence is one that the sleep has to wait for. Remove the ranges from the sleeper before the
  * end. Errors: MBR_OUT_OF_RANGE (group), MBR_UNSUPPORTED (the eager ways have no ranges). */
 MBR_API mbr_status mbr_sequence_lend(
     mbr_sequence *sequence, uint32_t group, mbr_range_handle *range, mbr_error *error);

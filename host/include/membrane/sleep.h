@@ -17,9 +17,14 @@
  * memory stands there since; a graph that captured addresses alone is right again after the wake.
  *
  * Ranges alone sleep, those of a KV cache's sequences (mbr_sequence_lend) among them. What is
- * refused, with MBR_BUSY and the reason: a range that is pinned, that has extents of a prefix or
- * that others share, that a graph owns a part of, or of whose device a stream is being captured.
- * Plain allocations have no range.
+ * refused, with MBR_BUSY and the reason: a range that is pinned, that a graph owns a part of, or of
+ * whose device a stream is being captured. Plain allocations have no range.
+ *
+ * What a prefix or other ranges have, too, is no single range's to give back: it stays where it is,
+ * contents and access with it, in the range that the prefix was made of and in those that share it.
+ * Whoever pays goes on paying, and the sleeper is a user like others: the prefix may end meanwhile,
+ * and if all others go, too, the bill is the holder's. Then it is like the rest when the tag falls
+ * asleep the next time.
  *
  * Thread rule: any thread; calls on one tag exclude each other with MBR_BUSY. */
 #ifndef MEMBRANE_SLEEP_H
@@ -84,13 +89,14 @@ typedef struct mbr_sleep_request {
 typedef struct mbr_sleep_result {
     uint32_t struct_size;
     uint32_t reserved_0;
-    uint64_t slept_bytes;    /* that the ranges had committed */
+    uint64_t slept_bytes;    /* that the ranges had committed, and nobody else had */
     uint64_t copied_bytes;   /* level 1 */
     uint64_t released_bytes; /* went back to the system: others may take them at once */
     uint64_t deferred_bytes; /* of the ranges: on its way back behind streams of an earlier decommit
                               * or a capture that began meanwhile; charged until mbr_ep_drain */
     uint64_t
-        residual_bytes; /* with MBR_RESIDUAL: still committed; sleeping again tries once more */
+        residual_bytes;    /* with MBR_RESIDUAL: still committed; sleeping again tries once more */
+    uint64_t shared_bytes; /* of the ranges: stay committed, since others have them */
 } mbr_sleep_result;
 
 /* Waits for the streams, copies in one batch, gives back; and as many bytes go from the cache to
@@ -136,9 +142,9 @@ MBR_API mbr_status mbr_sleeper_wake(mbr_sleeper *sleeper, const mbr_wake_request
     mbr_wake_result *result, mbr_error *error);
 
 /* Gives up the contents of a sleeping tag, whose ranges are awake then with nothing committed but
- * what a sleep left (MBR_RESIDUAL): they may be grown or released. The way out after a loss of the
- * device. Errors: MBR_UNKNOWN_OBJECT (no such tag, or it is awake), MBR_TIMED_OUT (copies of a call
- * that timed out still run). */
+ * what others share and what a sleep left (MBR_RESIDUAL): they may be grown or released. The way
+ * out after a loss of the device. Errors: MBR_UNKNOWN_OBJECT (no such tag, or it is awake),
+ * MBR_TIMED_OUT (copies of a call that timed out still run). */
 MBR_API mbr_status mbr_sleeper_drop(
     mbr_sleeper *sleeper, uint64_t tag, uint64_t deadline_ns, mbr_error *error);
 

@@ -74,6 +74,8 @@ class KvWorld : public HostWorld
     mbr_kv_figures read();
     mbr_sequence_figures read(const Tracked &tracked);
     mbr_kv_prefix_figures read(const TrackedPrefix &prefix);
+    // Writes the rows anew that are private to it.
+    void rewrite(Tracked *tracked) { write(tracked, 0, tracked->ids.size()); }
     // Waits for every stream and every queued release.
     void settle();
 

@@ -34,15 +34,15 @@ class SleepingKv : public KvWorld
         }
         return ranges;
     }
-    mbr_status sleep()
+    mbr_sleep_result slept = sized<mbr_sleep_result>();
+    mbr_status sleep(uint32_t level = MBR_SLEEP_KEEP)
     {
         auto request = sized<mbr_sleep_request>();
-        request.level = MBR_SLEEP_KEEP;
+        request.level = level;
         request.tag = 1;
         request.stream = stream;
         request.deadline_ns = kNever;
-        auto result = sized<mbr_sleep_result>();
-        return mbr_sleeper_sleep(sleeper, &request, &result, &error);
+        return mbr_sleeper_sleep(sleeper, &request, &slept, &error);
     }
     mbr_status wake()
     {
@@ -52,6 +52,12 @@ class SleepingKv : public KvWorld
         request.deadline_ns = kNever;
         auto result = sized<mbr_wake_result>();
         return mbr_sleeper_wake(sleeper, &request, &result, &error);
+    }
+    uint64_t arena_bytes()
+    {
+        auto figures = sized<mbr_sleeper_figures>();
+        mbr_sleeper_read(sleeper, &figures);
+        return figures.arena_bytes;
     }
     void take_back(const std::vector<mbr_range_handle> &ranges)
     {
@@ -89,22 +95,98 @@ TEST(SleepKv, SequenceAsleep_RefusesAppendsAndItsEndAndWakesWithItsRows)
     ASSERT_EQ(MBR_OK, world.destroy(&tracked));
 }
 
-TEST(SleepKv, SequenceOfAPrefix_CannotSleepWhileItIsShared)
+// The source of a prefix, and then a sharer: their own rows sleep, the shared ones stay, and both
+// come back as they were.
+TEST(SleepKv, SequencesOfAPrefix_SleepByWhatIsTheirOwn)
+{
+    for (uint32_t level : {MBR_SLEEP_KEEP, MBR_SLEEP_DROP}) {
+        SleepingKv world;
+        Tracked source, sharer;
+        TrackedPrefix prefix;
+        ASSERT_EQ(MBR_OK, world.create(&source, 200));
+        ASSERT_EQ(MBR_OK, world.share(&source, 200, &prefix));
+        ASSERT_EQ(MBR_OK, world.create(&sharer, 230, &prefix, 200));
+        world.settle();
+        uint64_t both = world.paid(world.holder).charged_bytes;
+        uint64_t of_prefix = world.paid(world.prefix_holder).charged_bytes;
+        auto figures = world.read(sharer);
+        Tracked *all[] = {&source, &sharer};
+        for (Tracked *one : all) {
+            uint64_t own = world.read(*one).committed_bytes;
+            auto ranges = world.lend(*one);
+            ASSERT_EQ(MBR_OK, world.sleep(level)) << world.error.text;
+            EXPECT_EQ(own, world.slept.slept_bytes);
+            EXPECT_EQ(world.read(*one).shared_bytes, world.slept.shared_bytes);
+            EXPECT_EQ(both - own, world.paid(world.holder).charged_bytes);
+            EXPECT_TRUE(world.holds(one == &source ? sharer : source));
+            ASSERT_EQ(MBR_OK, world.wake()) << world.error.text;
+            EXPECT_EQ(both, world.paid(world.holder).charged_bytes);
+            if (level == MBR_SLEEP_DROP)
+                world.rewrite(one);
+            EXPECT_TRUE(world.holds(source) && world.holds(sharer));
+            world.take_back(ranges);
+        }
+        if (level ==
+            MBR_SLEEP_KEEP) { /* else the arena, which the same holder pays, is not there */
+            of_prefix += world.arena_bytes();
+        }
+        EXPECT_EQ(of_prefix, world.paid(world.prefix_holder).charged_bytes);
+        auto after = world.read(sharer);
+        EXPECT_EQ(0, std::memcmp(&figures, &after, sizeof(figures)));
+        world.end(&prefix);
+        ASSERT_EQ(MBR_OK, world.destroy(&source));
+        ASSERT_EQ(MBR_OK, world.append(&sharer, 50));
+        EXPECT_TRUE(world.holds(sharer));
+        ASSERT_EQ(MBR_OK, world.destroy(&sharer));
+    }
+}
+
+TEST(SleepKv, PrefixAndSourceEndWhileASharerSleeps_ItWakesWithItsRows)
 {
     SleepingKv world;
-    Tracked source;
+    Tracked source, sharer;
     TrackedPrefix prefix;
     ASSERT_EQ(MBR_OK, world.create(&source, 200));
     ASSERT_EQ(MBR_OK, world.share(&source, 200, &prefix));
-    auto ranges = world.lend(source);
-    EXPECT_EQ(MBR_BUSY, world.sleep());
-    EXPECT_NE(nullptr, std::strstr(world.error.text, "prefix")) << world.error.text;
-    world.end(&prefix);
+    ASSERT_EQ(MBR_OK, world.create(&sharer, 230, &prefix, 200));
+    auto ranges = world.lend(sharer);
     ASSERT_EQ(MBR_OK, world.sleep()) << world.error.text;
-    ASSERT_EQ(MBR_OK, world.wake());
-    EXPECT_TRUE(world.holds(source));
-    world.take_back(ranges);
+    world.end(&prefix);
     ASSERT_EQ(MBR_OK, world.destroy(&source));
+    world.settle();
+    EXPECT_EQ(world.read().shared_bytes, world.paid(world.holder).charged_bytes);
+    ASSERT_EQ(MBR_OK, world.wake()) << world.error.text;
+    EXPECT_TRUE(world.holds(sharer));
+    world.take_back(ranges);
+    ASSERT_EQ(MBR_OK, world.destroy(&sharer));
+}
+
+// The last rows of a prefix are copied from its source while that is awake; while it sleeps they
+// are the caller's to write, and nobody reads what is not there.
+TEST(SleepKv, SharerOfASourceThatSleeps_HasTheWholeExtentsAndWritesTheRest)
+{
+    SleepingKv world;
+    Tracked source, before, meanwhile, after;
+    TrackedPrefix prefix;
+    ASSERT_EQ(MBR_OK, world.create(&source, 190));
+    ASSERT_EQ(MBR_OK, world.share(&source, 190, &prefix));
+    auto ranges = world.lend(source);
+    ASSERT_EQ(MBR_OK, world.create(&before, 200, &prefix, 190)) << world.error.text;
+    EXPECT_EQ(190u, world.read(before).valid_tokens) << "lent, and awake";
+    ASSERT_EQ(MBR_OK, world.sleep()) << world.error.text;
+    ASSERT_EQ(MBR_OK, world.create(&meanwhile, 200, &prefix, 190)) << world.error.text;
+    EXPECT_GT(190u, world.read(meanwhile).valid_tokens);
+    EXPECT_LT(0u, world.read(meanwhile).shared_bytes);
+    EXPECT_TRUE(world.holds(before) && world.holds(meanwhile));
+    ASSERT_EQ(MBR_OK, world.wake()) << world.error.text;
+    ASSERT_EQ(MBR_OK, world.create(&after, 200, &prefix, 190)) << world.error.text;
+    EXPECT_EQ(190u, world.read(after).valid_tokens);
+    for (Tracked *one : {&source, &before, &meanwhile, &after})
+        EXPECT_TRUE(world.holds(*one));
+    world.take_back(ranges);
+    world.end(&prefix);
+    for (Tracked *one : {&source, &before, &meanwhile, &after})
+        ASSERT_EQ(MBR_OK, world.destroy(one));
 }
 
 TEST(SleepKv, WrongGroupOrEagerCache_IsRefused)

@@ -200,39 +200,16 @@ TEST(Sleep, RangeBelongsToOneTag_AndATagToOneHolderAndMechanism)
     EXPECT_EQ(0u, world.read().tag_count);
 }
 
-TEST(Sleep, PinnedOrShared_IsRefusedAndStaysAwake)
+TEST(Sleep, Pinned_IsRefusedAndStaysAwake)
 {
     SleepWorld world;
     auto range = world.make(kWeights, 2 * kMiB, 1), other = world.make(kWeights, kMiB, 2);
-    auto sharer = world.reserve(2 * kMiB, 64 * 1024);
     ASSERT_EQ(MBR_OK, mbr_range_pin(world.manager, other.range, &world.error));
     EXPECT_EQ(MBR_BUSY, world.sleep(kWeights));
     EXPECT_TRUE(world.said("pin")) << world.error.text;
     ASSERT_EQ(MBR_OK, mbr_range_unpin(world.manager, other.range, &world.error));
-    mbr_piece piece = {range.range, 0, kMiB};
-    auto prefix = sized<mbr_prefix_request>();
-    prefix.piece_count = 1;
-    prefix.holder = world.holder;
-    prefix.pieces = &piece;
-    auto made = sized<mbr_prefix_result>();
-    ASSERT_EQ(MBR_OK, mbr_prefix_create(world.manager, &prefix, &made, &world.error));
-    EXPECT_EQ(MBR_BUSY, world.sleep(kWeights)) << "the prefix keeps it";
-    auto attach = sized<mbr_prefix_attach_request>();
-    attach.target_count = 1;
-    attach.prefix = made.prefix;
-    attach.holder = world.holder;
-    attach.targets = &sharer.range;
-    auto attached = sized<mbr_prefix_attach_result>();
-    ASSERT_EQ(MBR_OK, mbr_prefix_attach(world.manager, &attach, &attached, &world.error));
-    ASSERT_EQ(MBR_OK, mbr_prefix_release(world.manager, made.prefix, &world.error));
-    EXPECT_EQ(MBR_BUSY, world.sleep(kWeights)) << "and so does who shares it";
-    ASSERT_EQ(MBR_OK, world.add(sharer.range, kCaches));
-    EXPECT_EQ(MBR_BUSY, world.sleep(kCaches));
-    EXPECT_TRUE(world.said("prefix")) << world.error.text;
-    ASSERT_EQ(MBR_OK, mbr_sleeper_remove(world.sleeper, sharer.range, &world.error));
     EXPECT_EQ(3 * kMiB, world.paid(world.holder).charged_bytes);
     ASSERT_EQ(MBR_OK, world.grow(range.range, 0, 2 * kMiB)) << "nobody keeps them any more";
-    ASSERT_EQ(MBR_OK, world.release(sharer.range));
     ASSERT_EQ(MBR_OK, world.sleep(kWeights)) << world.error.text;
     ASSERT_EQ(MBR_OK, world.wake(kWeights));
     EXPECT_TRUE(world.holds(range.address, 2 * kMiB, 1));

@@ -1,0 +1,281 @@
+// Ranges with extents of a prefix, in the range that it was made of and in those that share it:
+// what they have alone sleeps, what is shared stays, whoever else ends meanwhile; and a refused
+// wake changes nothing.
+#include "tests/unit/holder/sleep/world.h"
+
+#include "tests/support/faulty/failing.h"
+
+#include <algorithm>
+
+namespace membrane
+{
+namespace
+{
+
+constexpr uint64_t kUnit = 64 * 1024;
+constexpr uint64_t kShared = 4 * kUnit, kOwn = 2 * kUnit, kAll = kShared + kOwn;
+constexpr uint64_t kTag = 1;
+constexpr uint32_t kLevels[] = {MBR_SLEEP_KEEP, MBR_SLEEP_DROP};
+
+/* A source and a sharer of one prefix, with bytes of their own behind it. One of them,
+ * `sleeper_of`, has the tag; the prefix has a holder of its own. */
+class SharedWorld : public SleepWorld
+{
+  public:
+    explicit SharedWorld(bool source_sleeps, uint64_t limit = 64 * kMiB,
+        const char *plugin_path = nullptr, const std::vector<mbr_option> &options = {})
+        : SleepWorld(limit, 64 * kMiB, nullptr, plugin_path, options)
+    {
+        auto request = sized<mbr_holder_request>();
+        request.role = MBR_ROLE_PREFIX;
+        request.authority = authority;
+        request.name = "prefixes";
+        request.allowance_bytes = MBR_NO_ALLOWANCE;
+        EXPECT_EQ(MBR_OK, mbr_manager_create_holder(manager, &request, &prefix_holder, &error));
+        source = reserve(16 * kUnit, kUnit);
+        EXPECT_EQ(MBR_OK, grow(source.range, 0, kAll)) << error.text;
+        put(source.address, pattern(kShared, 1));
+        put(source.address + kShared, pattern(kOwn, 2));
+        share();
+        sharer = reserve(16 * kUnit, kUnit);
+        EXPECT_EQ(MBR_OK, attach(sharer.range)) << error.text;
+        EXPECT_EQ(MBR_OK, grow(sharer.range, 0, kAll)) << error.text;
+        put(sharer.address + kShared, pattern(kOwn, 3));
+        tagged = source_sleeps ? source : sharer;
+        other = source_sleeps ? sharer : source;
+        own_seed = source_sleeps ? 2 : 3;
+        EXPECT_EQ(MBR_OK, add(tagged.range, kTag)) << error.text;
+    }
+    ~SharedWorld()
+    {
+        end(tagged.range);
+        end_prefix();
+        end_other();
+        EXPECT_EQ(MBR_OK, mbr_ep_drain(manager, ep, kNever, &error)) << error.text;
+        EXPECT_EQ(0u, paid(prefix_holder).charged_bytes);
+        EXPECT_EQ(MBR_OK, mbr_manager_destroy_holder(manager, prefix_holder, &error));
+    }
+    mbr_status attach(mbr_range_handle range)
+    {
+        auto request = sized<mbr_prefix_attach_request>();
+        request.target_count = 1;
+        request.prefix = prefix;
+        request.holder = holder;
+        request.targets = &range;
+        auto result = sized<mbr_prefix_attach_result>();
+        return mbr_prefix_attach(manager, &request, &result, &error);
+    }
+    void end_prefix()
+    {
+        if (prefix.value != 0) {
+            EXPECT_EQ(MBR_OK, mbr_prefix_release(manager, prefix, &error)) << error.text;
+        }
+        prefix.value = 0;
+    }
+    void end_other()
+    {
+        if (other.range.value != 0) {
+            EXPECT_EQ(MBR_OK, release(other.range)) << error.text;
+        }
+        other.range.value = 0;
+    }
+    /* Bytes that both holders pay for. */
+    std::pair<uint64_t, uint64_t> bill()
+    {
+        return {paid(holder).charged_bytes, paid(prefix_holder).charged_bytes};
+    }
+    bool shares() { return holds(tagged.address, kShared, 1); }
+    bool owns() { return holds(tagged.address + kShared, kOwn, own_seed); }
+    /* After level 2 there is nothing but what the client writes there again. */
+    void write_own() { put(tagged.address + kShared, pattern(kOwn, own_seed)); }
+
+    mbr_holder_handle prefix_holder = {0};
+    mbr_prefix_handle prefix = {0};
+    mbr_range_reserve_result source, sharer, tagged, other;
+    uint8_t own_seed = 0;
+
+  private:
+    void share()
+    {
+        mbr_piece piece = {source.range, 0, kShared};
+        auto request = sized<mbr_prefix_request>();
+        request.piece_count = 1;
+        request.holder = prefix_holder;
+        request.pieces = &piece;
+        auto result = sized<mbr_prefix_result>();
+        EXPECT_EQ(MBR_OK, mbr_prefix_create(manager, &request, &result, &error)) << error.text;
+        prefix = result.prefix;
+    }
+};
+
+using Bill = std::pair<uint64_t, uint64_t>;
+
+TEST(SleepShared, WhatIsItsOwn_SleepsAndTheSharedExtentsStay)
+{
+    for (bool source_sleeps : {true, false}) {
+        for (uint32_t level : kLevels) {
+            SCOPED_TRACE(source_sleeps ? "source" : "sharer");
+            SharedWorld world(source_sleeps);
+            auto before = world.read(world.tagged.range);
+            ASSERT_EQ((Bill{2 * kOwn, kShared}), world.bill());
+            ASSERT_EQ(MBR_OK, world.sleep(kTag, level)) << world.error.text;
+            EXPECT_EQ(kOwn, world.slept.slept_bytes);
+            EXPECT_EQ(kOwn, world.slept.released_bytes);
+            EXPECT_EQ(kShared, world.slept.shared_bytes);
+            EXPECT_EQ(level == MBR_SLEEP_KEEP ? kOwn : 0, world.slept.copied_bytes);
+            EXPECT_EQ(0u, world.slept.residual_bytes + world.slept.deferred_bytes);
+            EXPECT_EQ(kOwn, world.SleepWorld::read().asleep_bytes);
+            EXPECT_EQ((Bill{kOwn, kShared}), world.bill());
+            EXPECT_TRUE(world.shares()) << "nobody took it away";
+            EXPECT_TRUE(world.clean());
+            EXPECT_EQ(MBR_BUSY, world.grow(world.tagged.range, 0, kAll + kUnit));
+            ASSERT_EQ(MBR_OK, world.sleep(kTag, level)) << "once more: " << world.error.text;
+            EXPECT_EQ(kShared, world.slept.shared_bytes);
+            ASSERT_EQ(MBR_OK, world.wake(kTag)) << world.error.text;
+            EXPECT_EQ(kOwn, world.woken.woken_bytes);
+            EXPECT_EQ((Bill{2 * kOwn, kShared}), world.bill());
+            EXPECT_TRUE(world.shares());
+            EXPECT_TRUE(level == MBR_SLEEP_DROP || world.owns());
+            auto after = world.read(world.tagged.range);
+            EXPECT_EQ(before.address, after.address);
+            EXPECT_EQ(before.committed_bytes, after.committed_bytes);
+            EXPECT_EQ(before.shared_bytes, after.shared_bytes);
+            world.write_own();
+            EXPECT_TRUE(world.owns() && world.shares());
+        }
+    }
+}
+
+/* Whoever goes first while it sleeps: the bytes live, and the last bill is the sleeper's holder's.
+ */
+TEST(SleepShared, OthersEndMeanwhile_TheBillMovesAndTheWakeFindsThePrefix)
+{
+    for (bool source_sleeps : {true, false}) {
+        for (uint32_t level : kLevels) {
+            for (bool prefix_first : {true, false}) {
+                SharedWorld world(source_sleeps);
+                ASSERT_EQ(MBR_OK, world.sleep(kTag, level)) << world.error.text;
+                if (prefix_first)
+                    world.end_prefix();
+                else
+                    world.end_other();
+                EXPECT_EQ(
+                    prefix_first ? (Bill{kOwn + kShared, 0}) : (Bill{0, kShared}), world.bill());
+                EXPECT_TRUE(world.shares() && world.clean());
+                world.end_prefix();
+                world.end_other();
+                EXPECT_EQ((Bill{kShared, 0}), world.bill()) << "the sleeper is the last one";
+                EXPECT_TRUE(world.shares() && world.clean());
+                ASSERT_EQ(MBR_OK, world.wake(kTag)) << world.error.text;
+                EXPECT_EQ((Bill{kAll, 0}), world.bill());
+                EXPECT_TRUE(level == MBR_SLEEP_DROP || world.owns());
+                world.write_own();
+                /* Now it is all its own, and sleeps as such. */
+                ASSERT_EQ(MBR_OK, world.sleep(kTag)) << world.error.text;
+                EXPECT_EQ(kAll, world.slept.slept_bytes);
+                EXPECT_EQ(0u, world.slept.shared_bytes);
+                EXPECT_EQ((Bill{0, 0}), world.bill());
+                ASSERT_EQ(MBR_OK, world.wake(kTag)) << world.error.text;
+                EXPECT_TRUE(world.shares() && world.owns() && world.clean());
+                EXPECT_EQ(0u, world.read(world.tagged.range).shared_bytes);
+                world.put(
+                    world.tagged.address, SleepWorld::pattern(kShared, 1)); /* also an alias */
+            }
+        }
+    }
+}
+
+TEST(SleepShared, WakeIsRefused_ItSleepsOnAndEveryFigureIsAsBefore)
+{
+    for (bool source_sleeps : {true, false}) {
+        SharedWorld world(source_sleeps, 12 * kUnit); /* all of it takes 8 */
+        ASSERT_EQ(MBR_OK, world.sleep(kTag)) << world.error.text;
+        auto hog = world.reserve(8 * kUnit, kUnit);
+        ASSERT_EQ(MBR_OK, world.grow(hog.range, 0, 5 * kUnit)) << world.error.text;
+        auto before = world.read(world.tagged.range);
+        auto bill = world.bill();
+        auto asleep = world.SleepWorld::read();
+        EXPECT_EQ(MBR_OVER_BUDGET, world.wake(kTag));
+        auto after = world.read(world.tagged.range);
+        EXPECT_EQ(0, std::memcmp(&before, &after, sizeof(before)));
+        EXPECT_EQ(bill, world.bill());
+        EXPECT_EQ(asleep.asleep_bytes, world.SleepWorld::read().asleep_bytes);
+        EXPECT_TRUE(world.shares() && world.clean());
+        ASSERT_EQ(MBR_OK, world.release(hog.range));
+        ASSERT_EQ(MBR_OK, world.wake(kTag)) << world.error.text;
+        EXPECT_TRUE(world.shares() && world.owns());
+    }
+}
+
+/* The prefix of a source that sleeps is shared on. */
+TEST(SleepShared, AnotherSharerComesMeanwhile_ReadsTheSameBytes)
+{
+    for (bool source_sleeps : {true, false}) {
+        SharedWorld world(source_sleeps);
+        ASSERT_EQ(MBR_OK, world.sleep(kTag)) << world.error.text;
+        world.end_other();
+        auto late = world.reserve(16 * kUnit, kUnit);
+        ASSERT_EQ(MBR_OK, world.attach(late.range)) << world.error.text;
+        EXPECT_TRUE(world.holds(late.address, kShared, 1));
+        ASSERT_EQ(MBR_OK, world.wake(kTag)) << world.error.text;
+        EXPECT_EQ((Bill{kOwn, kShared}), world.bill());
+        EXPECT_TRUE(world.shares() && world.owns() && world.clean());
+        ASSERT_EQ(MBR_OK, world.release(late.range));
+    }
+}
+
+TEST(SleepShared, Dropped_IsAwakeWithWhatIsShared)
+{
+    SharedWorld world(false);
+    ASSERT_EQ(MBR_OK, world.sleep(kTag)) << world.error.text;
+    ASSERT_EQ(MBR_OK, mbr_sleeper_drop(world.sleeper, kTag, kNever, &world.error));
+    EXPECT_EQ(kShared, world.read(world.tagged.range).committed_bytes);
+    EXPECT_TRUE(world.shares());
+    ASSERT_EQ(MBR_OK, world.grow(world.tagged.range, 0, kAll));
+    world.write_own();
+    EXPECT_TRUE(world.shares() && world.owns() && world.clean());
+}
+
+/* Protected against its source, which sleeps while the others end: it may write again. */
+TEST(SleepShared, ProtectedPrefixEndsWhileItsSourceSleeps_WritableAfterwards)
+{
+    SharedWorld world(true);
+    auto request = sized<mbr_prefix_protect_request>();
+    request.stream_count = 1;
+    request.prefix = world.prefix;
+    request.streams = &world.stream;
+    request.deadline_ns = kNever;
+    ASSERT_EQ(MBR_OK, mbr_prefix_protect(world.manager, &request, &world.error))
+        << world.error.text;
+    ASSERT_EQ(MBR_OK, world.sleep(kTag)) << world.error.text;
+    EXPECT_EQ(kShared, world.slept.shared_bytes);
+    world.end_prefix();
+    world.end_other();
+    ASSERT_EQ(MBR_OK, world.wake(kTag)) << world.error.text;
+    EXPECT_TRUE(world.shares() && world.owns());
+    world.put(world.tagged.address, SleepWorld::pattern(kShared, 1));
+    EXPECT_TRUE(world.shares() && world.clean());
+}
+
+/* What was refused is told apart from what stays. */
+TEST(SleepShared, UnmapRefused_SaysWhatIsLeftBesideWhatIsShared)
+{
+    for (bool source_sleeps : {true, false}) {
+        Faulty faulty;
+        SharedWorld world(
+            source_sleeps, 64 * kMiB, "tests/support/libmembrane-faulty.so", faulty.options());
+        faulty.fail(FAULTY_UNMAP, 1, 100);
+        EXPECT_EQ(MBR_RESIDUAL, world.sleep(kTag));
+        faulty.stop();
+        EXPECT_EQ(kOwn, world.slept.residual_bytes);
+        EXPECT_EQ(kShared, world.slept.shared_bytes);
+        ASSERT_EQ(MBR_OK, world.sleep(kTag)) << world.error.text;
+        EXPECT_EQ(0u, world.slept.residual_bytes);
+        EXPECT_EQ((Bill{kOwn, kShared}), world.bill());
+        ASSERT_EQ(MBR_OK, world.wake(kTag)) << world.error.text;
+        EXPECT_TRUE(world.shares() && world.owns() && world.clean());
+    }
+}
+
+} // namespace
+} // namespace membrane
