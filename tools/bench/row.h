@@ -98,7 +98,7 @@ extern const mbr_bench_group mbr_bench_grow_plain; /* H5d */
 extern const mbr_bench_group mbr_bench_commit;     /* H6 */
 extern const mbr_bench_group mbr_bench_inside;     /* H7 */
 extern const mbr_bench_group mbr_bench_size;       /* H8 */
-extern const mbr_bench_group mbr_bench_many;       /* H8c, d */
+extern const mbr_bench_group mbr_bench_many;       /* H8c to e */
 extern const mbr_bench_group mbr_bench_press;      /* H9 */
 extern const mbr_bench_group mbr_bench_replay;     /* H10a */
 extern const mbr_bench_group mbr_bench_replay_populated;
