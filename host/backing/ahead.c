@@ -1,6 +1,7 @@
 /* What stands ahead of need: extents mapped at addresses that no growth has handed out yet, paid by
- * the cache. Says which they are, how many there may be, and hands them to the growth that reaches
- * them, in one step under the lock. Maps nothing itself: a growth with MBR_GROW_AHEAD does. */
+ * the cache. Says which they are, how many there may be, hands them to the growth that reaches
+ * them, in one step under the lock, and takes them again from a holder that has not used them.
+ * Maps nothing itself: a growth with MBR_GROW_AHEAD does. */
 #include "host/backing/plan.h"
 
 #include <utlist.h>
@@ -212,4 +213,68 @@ bool mbr_backing_adopt(
     result->content = !all.any ? MBR_CONTENT_STALE : mbr_content_of(all.zero, all.undefined);
     result->new_bytes = result->parked_bytes = all.mapped_bytes;
     return true;
+}
+
+/* ---- And back
+ * --------------------------------------------------------------------------------------- */
+
+/* Under the lock. Whether the part is whole extents, each the holder's alone. */
+static bool may_disown_locked(
+    mbr_backing *backing, const mbr_range_part *part, const mbr_holder *holder)
+{
+    const mbr_range *range = part->range;
+    uint64_t first, end;
+    if (mbr_plan_check_part(backing, part, NULL) != MBR_OK || !may_adopt_in(range) ||
+        mbr_context_is_capturing(range->context) || range->graphs.first != 0 ||
+        range->pin_count != 0)
+        return false;
+    mbr_range_slots(range, part->offset_bytes, part->bytes, &first, &end);
+    uint64_t whole_end = part->offset_bytes;
+    for (uint64_t i = first; i < end; i++) {
+        const mbr_slot *slot = &range->slots[i];
+        if (slot->state != MBR_SLOT_COMMITTED || slot->holder != holder ||
+            slot->extent->payer != holder || slot->extent->slot_count != 1 ||
+            slot->extent->keeps != NULL || mbr_slot_offset(range, i) != whole_end)
+            return false;
+        whole_end += slot->extent->bytes;
+    }
+    return whole_end == part->offset_bytes + part->bytes;
+}
+
+/* Its content is taken for stale, though nobody has written it. */
+static void disown_part_locked(
+    mbr_backing *backing, const mbr_range_part *part, uint64_t *mapped, uint64_t *owned)
+{
+    mbr_range *range = part->range;
+    uint64_t first, end;
+    mbr_range_slots(range, part->offset_bytes, part->bytes, &first, &end);
+    for (uint64_t i = first; i < end; i++) {
+        mbr_slot *slot = &range->slots[i];
+        *mapped += slot->extent->bytes;
+        *owned += slot->extent->owned_bytes;
+        slot->extent->payer = backing->cache;
+        slot->holder = NULL;
+        mbr_extent_move(backing, slot->extent, MBR_EXTENT_PARKED);
+        mbr_range_set_slot(range, i, MBR_SLOT_PARKED);
+        mbr_ahead_mark_locked(range, i);
+    }
+}
+
+bool mbr_backing_disown(
+    mbr_backing *backing, const mbr_grow_options *options, mbr_range_grow_result *result)
+{
+    uint64_t mapped = 0, owned = 0;
+    bool may = true;
+    mbr_lock_take(&backing->lock);
+    for (uint32_t i = 0; i < options->part_count && may; i++)
+        may = may_disown_locked(backing, &options->parts[i], options->holder);
+    for (uint32_t i = 0; i < options->part_count && may; i++)
+        disown_part_locked(backing, &options->parts[i], &mapped, &owned);
+    if (may && options->holder != backing->cache) {
+        mbr_transfer(options->holder, backing->cache, owned);
+        mbr_mapped_transfer(options->holder, backing->cache, mapped);
+    }
+    mbr_lock_drop(&backing->lock);
+    result->new_bytes = mapped;
+    return may;
 }

@@ -193,6 +193,16 @@ typedef struct mbr_grow_options {
 mbr_status mbr_backing_grow(mbr_backing *backing, const mbr_grow_options *options,
     mbr_range_grow_result *result, mbr_error *error);
 
+/* The whole growth at once, where all that is missing stands there, parked, and needs no fill. No
+ * slot is called, nothing waited for, no memory taken. False: nothing changed. */
+bool mbr_backing_adopt(
+    mbr_backing *backing, const mbr_grow_options *options, mbr_range_grow_result *result);
+/* The reverse for whole extents that the holder alone has and nobody has used since: they stand
+ * ahead of need again. Not while a capture is open, of a pinned range, or one that grew in a
+ * capture. False: nothing changed. */
+bool mbr_backing_disown(
+    mbr_backing *backing, const mbr_grow_options *options, mbr_range_grow_result *result);
+
 /* Streams are ids of the range's context; now: the caller proves quiescence. */
 mbr_status mbr_range_give_back(mbr_range *range, uint64_t offset_bytes, uint64_t bytes, bool now,
     const uint64_t *stream_ids, uint32_t stream_count, mbr_range_decommit_result *result,

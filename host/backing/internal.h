@@ -363,10 +363,6 @@ mbr_status mbr_ahead_refuse_undefined(mbr_error *error);
  * more would be above the bound; or as above. */
 mbr_status mbr_ahead_take_room(mbr_backing *backing, uint64_t bytes, mbr_error *error);
 void mbr_ahead_leave_room(mbr_backing *backing, uint64_t bytes);
-/* The whole growth at once, where all that is missing stands there, parked, and needs no fill. No
- * slot is called, nothing waited for, no memory taken. False: nothing changed. */
-bool mbr_backing_adopt(
-    mbr_backing *backing, const mbr_grow_options *options, mbr_range_grow_result *result);
 
 /* ---- carry_out.c, grow.c
  * ------------------------------------------------------------------------------------------- */

@@ -1,9 +1,9 @@
 /* The client's calls for growing memory and prefixes: handles become records, streams become ids;
  * the backing does the work. */
 #include "host/bind/kept.h"
-#include "host/bind/manager.h"
+#include "host/bind/parts.h"
 
-#define PART_INLINE_COUNT 64 /* pieces of one call without a heap allocation */
+#define CALL_WAIT_NS UINT64_C(10000000000) /* of a release, for calls inside (rule 25) */
 
 /* ---- Ranges */
 
@@ -89,95 +89,8 @@ free_record:
     return status;
 }
 
-/* ---- Calls inside ------------------------------------------------------------------------------
- * A call counts itself on the ranges and the prefix that it names, and the end of one waits until
- * nobody is inside: what hangs on it, from its binding to its addresses, stays meanwhile. The one
- * exception is growth within what is committed (is_committed), which may not cost a lock. */
-#define CALL_WAIT_NS UINT64_C(10000000000) /* of a release, for calls inside (rule 25) */
-
-static mbr_range_record *enter_range_locked(mbr_manager *manager, mbr_range_handle handle,
-    const void *keeper, mbr_status *status, mbr_error *error) MBR_REQUIRES(&manager->lock)
-{
-    mbr_range_record *record = mbr_find_range(manager, handle.value, status, error);
-    if (record != NULL && record->closing)
-        *status = mbr_fail(error, MBR_STALE, "the range is being released");
-    else if (record != NULL)
-        *status = mbr_range_check_keeper(record, keeper, error);
-    if (*status != MBR_OK)
-        return NULL;
-    record->call_count++;
-    return record;
-}
-
-static void leave_range_locked(mbr_manager *manager, mbr_range_handle handle)
-    MBR_REQUIRES(&manager->lock)
-{
-    mbr_range_record *record = mbr_table_find(&manager->ranges, handle.value);
-    MBR_CHECK(record != NULL); /* it waits for this */
-    mbr_leave_call_locked(manager, &record->call_count);
-}
-
-/* Pieces as parts; the heap is used only for long lists. */
-typedef struct mbr_part_list {
-    mbr_range_part *parts;
-    mbr_backing *backing;
-    mbr_context *context;
-    mbr_binding_record *binding; /* of the first piece */
-    const void *keeper;          /* of every range; NULL: none */
-    mbr_range_part inline_parts[PART_INLINE_COUNT];
-} mbr_part_list;
-
-static void release_parts(mbr_manager *manager, mbr_part_list *list, uint32_t count)
-{
-    mbr_lock_take(&manager->lock);
-    for (uint32_t i = 0; i < count; i++)
-        leave_range_locked(manager, (mbr_range_handle){list->parts[i].handle});
-    mbr_lock_drop(&manager->lock);
-    if (list->parts != list->inline_parts)
-        mbr_heap_release(&manager->heap, list->parts);
-}
-
-static mbr_status fill_part_locked(mbr_manager *manager, mbr_part_list *list, uint32_t index,
-    const mbr_piece *piece, mbr_error *error) MBR_REQUIRES(&manager->lock)
-{
-    mbr_status status;
-    mbr_range_record *record =
-        enter_range_locked(manager, piece->range, list->keeper, &status, error);
-    if (record == NULL)
-        return status;
-    if (index == 0) {
-        list->backing = record->binding->backing->backing;
-        list->context = record->binding->ep->context;
-        list->binding = record->binding;
-    }
-    list->parts[index] = (mbr_range_part){.range = record->range,
-        .handle = piece->range.value,
-        .offset_bytes = piece->offset_bytes,
-        .bytes = piece->bytes};
-    return MBR_OK;
-}
-
-static mbr_status make_parts(mbr_manager *manager, const mbr_piece *pieces, uint32_t count,
-    const void *keeper, mbr_part_list *list, mbr_error *error)
-{
-    list->parts = list->inline_parts;
-    list->keeper = keeper;
-    if (count == 0)
-        return mbr_fail(error, MBR_INVALID_ARGUMENT, "the call names no piece");
-    if (count > PART_INLINE_COUNT)
-        list->parts = mbr_heap_allocate(&manager->heap, count * sizeof(*list->parts));
-    if (list->parts == NULL)
-        return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for %u pieces", count);
-    mbr_status status = MBR_OK;
-    uint32_t entered = 0;
-    mbr_lock_take(&manager->lock);
-    for (; entered < count && status == MBR_OK; entered += status == MBR_OK)
-        status = fill_part_locked(manager, list, entered, &pieces[entered], error);
-    mbr_lock_drop(&manager->lock);
-    if (status != MBR_OK)
-        release_parts(manager, list, entered);
-    return status;
-}
+/* ---- Growing
+ * ------------------------------------------------------------------------------------- */
 
 /* Growing within what is committed is one look-up and one comparison (H7). The result is written in
  * place: a copy of what was just written would wait for it. */
@@ -222,7 +135,7 @@ __attribute__((noinline)) mbr_status mbr_range_grow_kept(mbr_manager *manager, c
     if (holder == NULL)
         return status;
     mbr_part_list list;
-    status = make_parts(manager, request->pieces, request->piece_count, keeper, &list, error);
+    status = mbr_parts_make(manager, request->pieces, request->piece_count, keeper, &list, error);
     if (status != MBR_OK)
         return status;
     mbr_grow_options options = {.holder = holder->holder,
@@ -247,7 +160,7 @@ __attribute__((noinline)) mbr_status mbr_range_grow_kept(mbr_manager *manager, c
         (status == MBR_BUSY && request->publish == NULL);
     if (may_change && !ahead && mbr_context_reap(list.context, true) != 0)
         status = mbr_backing_grow(list.backing, &options, &whole, error);
-    release_parts(manager, &list, request->piece_count);
+    mbr_parts_release(manager, &list, request->piece_count);
     mbr_growable_give(result, &whole, sizeof(whole));
     return status;
 }
@@ -275,7 +188,7 @@ mbr_status mbr_range_decommit_kept(mbr_manager *manager, const void *keeper,
     request = &own;
     mbr_lock_take(&manager->lock);
     mbr_range_record *record =
-        enter_range_locked(manager, request->piece.range, keeper, &status, error);
+        mbr_enter_range_locked(manager, request->piece.range, keeper, &status, error);
     mbr_lock_drop(&manager->lock);
     if (record == NULL)
         return status;
@@ -431,7 +344,7 @@ mbr_status mbr_prefix_create(mbr_manager *manager, const mbr_prefix_request *req
     if (holder == NULL)
         return status;
     mbr_part_list list;
-    status = make_parts(manager, request->pieces, request->piece_count, NULL, &list, error);
+    status = mbr_parts_make(manager, request->pieces, request->piece_count, NULL, &list, error);
     if (status != MBR_OK)
         goto unrefer;
     uint64_t handle;
@@ -457,14 +370,14 @@ mbr_status mbr_prefix_create(mbr_manager *manager, const mbr_prefix_request *req
     mbr_table_publish(&manager->prefixes, handle, record);
     whole.prefix.value = handle;
     mbr_growable_give(result, &whole, sizeof(whole));
-    release_parts(manager, &list, request->piece_count);
+    mbr_parts_release(manager, &list, request->piece_count);
     return MBR_OK;
 drop_handle:
     mbr_table_take(&manager->prefixes, handle);
 free_record:
     mbr_heap_release(&manager->heap, record);
 release_list:
-    release_parts(manager, &list, request->piece_count);
+    mbr_parts_release(manager, &list, request->piece_count);
 unrefer:
     mbr_unrefer_holder(manager, holder);
     return status;
@@ -478,10 +391,10 @@ static mbr_status enter_targets_locked(mbr_manager *manager,
     for (uint32_t i = 0; i < request->target_count; i++) {
         mbr_status status;
         mbr_range_record *record =
-            enter_range_locked(manager, request->targets[i], NULL, &status, error);
+            mbr_enter_range_locked(manager, request->targets[i], NULL, &status, error);
         if (record == NULL) {
             while (i-- > 0)
-                leave_range_locked(manager, request->targets[i]);
+                mbr_leave_range_locked(manager, request->targets[i]);
             return status;
         }
         targets[i] = record->range;
@@ -509,7 +422,7 @@ static void leave_attach(
 {
     mbr_lock_take(&manager->lock);
     for (uint32_t i = 0; i < request->target_count; i++)
-        leave_range_locked(manager, request->targets[i]);
+        mbr_leave_range_locked(manager, request->targets[i]);
     mbr_leave_call_locked(manager, &record->call_count);
     mbr_lock_drop(&manager->lock);
 }
@@ -540,9 +453,9 @@ mbr_status mbr_prefix_attach(mbr_manager *manager, const mbr_prefix_attach_reque
     if (status != MBR_OK)
         return status;
     request = &own;
-    mbr_range *inline_targets[PART_INLINE_COUNT];
+    mbr_range *inline_targets[MBR_PART_INLINE_COUNT];
     mbr_range **targets = inline_targets;
-    if (request->target_count > PART_INLINE_COUNT)
+    if (request->target_count > MBR_PART_INLINE_COUNT)
         targets = mbr_heap_allocate(&manager->heap, request->target_count * sizeof(*targets));
     if (targets == NULL)
         return mbr_fail(

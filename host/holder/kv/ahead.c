@@ -1,12 +1,15 @@
 /* Mapping ahead of need: a chore of the EP looks at how fast sequences grow and has the extents
- * that they will soon reach mapped, so that a growth finds them there. Takes nothing from anybody:
- * what is refused is tried again later, what was pressed away is not fetched back. */
+ * that they will soon reach mapped, so that a growth finds them there. What one will have reached
+ * before the chore has looked again some times it adopts on the sequence's behalf and offers it:
+ * the growth takes it by an exchange. What is not taken goes back to the cache. Takes nothing from
+ * anybody: what is refused is tried again later, what was pressed away is not fetched back. */
 #include "host/bind/seams.h"
 #include "host/holder/kv/internal.h"
 
 #define PAUSE_NS UINT64_C(5000000) /* between two looks: some fit in MBR_KV_SOON_NS */
 #define PAUSE_PER_SEQUENCE_NS 1000 /* one look costs about a twentieth of it a sequence */
 #define REFUSED_PAUSE_NS UINT64_C(100000000)
+#define DUE_LOOK_COUNT 3 /* what is reached before as many looks is adopted: some may be late */
 
 /* ---- The chore
  * -------------------------------------------------------------------------------------- */
@@ -28,21 +31,101 @@ static mbr_status map_until(mbr_sequence *sequence, uint64_t have, uint64_t soon
     return status;
 }
 
-/* It neither ends nor leaves the list while its mark stands. Drops the lock. */
-static mbr_status look_at_locked(mbr_kv *kv, mbr_sequence *sequence, uint64_t now_ns)
+/* False: its own thread is at it, or it takes no offers. */
+static bool begin_adopting_locked(mbr_kv *kv, mbr_sequence *sequence) MBR_REQUIRES(&kv->lock)
+{
+    (void)kv;
+    sequence->is_adopting =
+        !sequence->is_adopting && !sequence->is_growing && !sequence->ending && !sequence->is_lent;
+    return sequence->is_adopting;
+}
+
+static void end_adopting_locked(mbr_kv *kv, mbr_sequence *sequence) MBR_REQUIRES(&kv->lock)
+{
+    sequence->is_adopting = false;
+    mbr_condition_signal_all(&kv->copied);
+}
+
+/* Published last: whoever takes it finds the memory and the books as they are. The exchange tells
+ * whether the last offer stands still, and is a part of this one. */
+static void offer_locked(mbr_kv *kv, mbr_sequence *sequence, mbr_token_range tokens, uint64_t bytes)
+    MBR_REQUIRES(&kv->lock)
+{
+    (void)kv;
+    sequence->committed_bytes += bytes;
+    sequence->adopted_tokens = tokens.end;
+    if (atomic_exchange_explicit(&sequence->offered_tokens, tokens.end, memory_order_acq_rel) == 0)
+        sequence->offered_first = tokens.first;
+}
+
+/* One growth. False: nothing is due, or can be had without asking anybody. Drops the lock. */
+static bool adopt_next_locked(mbr_kv *kv, mbr_sequence *sequence, uint64_t due)
     MBR_REQUIRES(&kv->lock)
 {
     uint64_t capacity = atomic_load_explicit(&sequence->capacity_tokens, memory_order_relaxed);
-    uint64_t have = mbr_max(capacity, sequence->ahead_tokens);
-    uint64_t soon = mbr_min(mbr_kv_pace_soon(&sequence->pace, now_ns), kv->max_tokens);
-    if (sequence->ending || soon <= have)
-        return MBR_OK;
-    sequence->is_mapping_ahead = true;
+    uint64_t have = mbr_max(capacity, sequence->adopted_tokens), bytes;
+    if (have >= due || !begin_adopting_locked(kv, sequence))
+        return false;
     mbr_lock_drop(&kv->lock);
-    mbr_status status = map_until(sequence, have, soon);
+    uint64_t next = mbr_kv_capacity_of(kv, have + 1);
+    bool adopted = mbr_sequence_adopt(sequence, have, next, &bytes);
     mbr_lock_take(&kv->lock);
-    sequence->is_mapping_ahead = false;
-    mbr_condition_signal_all(&kv->copied);
+    if (adopted)
+        offer_locked(kv, sequence, (mbr_token_range){have, next}, bytes);
+    end_adopting_locked(kv, sequence);
+    return adopted;
+}
+
+/* Drops the lock; a sequence of the list stays there. */
+static bool take_back_locked(mbr_kv *kv, mbr_sequence *sequence) MBR_REQUIRES(&kv->lock)
+{
+    if (atomic_load_explicit(&sequence->offered_tokens, memory_order_relaxed) == 0 ||
+        !begin_adopting_locked(kv, sequence))
+        return false;
+    uint64_t first = sequence->offered_first, bytes;
+    uint64_t end = atomic_exchange_explicit(&sequence->offered_tokens, 0, memory_order_acq_rel);
+    mbr_lock_drop(&kv->lock);
+    bool gave = end != 0 && mbr_sequence_disown(sequence, first, end, &bytes);
+    mbr_lock_take(&kv->lock);
+    if (gave) {
+        sequence->committed_bytes -= bytes;
+        sequence->adopted_tokens = first;
+    } else if (end != 0) {
+        atomic_store_explicit(&sequence->offered_tokens, end, memory_order_release);
+    }
+    end_adopting_locked(kv, sequence);
+    return gave;
+}
+
+bool mbr_kv_take_back(mbr_kv *kv)
+{
+    bool gave = false;
+    mbr_lock_take(&kv->lock);
+    for (mbr_sequence *at = kv->sequences; at != NULL; at = at->next)
+        gave = take_back_locked(kv, at) || gave;
+    mbr_lock_drop(&kv->lock);
+    return gave;
+}
+
+/* It neither ends nor leaves the list while a mark of it stands. Drops the lock. */
+static mbr_status look_at_locked(
+    mbr_kv *kv, mbr_sequence *sequence, uint64_t now_ns, uint64_t within_ns) MBR_REQUIRES(&kv->lock)
+{
+    uint64_t capacity = atomic_load_explicit(&sequence->capacity_tokens, memory_order_relaxed);
+    uint64_t have = mbr_max(capacity, mbr_max(sequence->adopted_tokens, sequence->ahead_tokens));
+    uint64_t soon = mbr_min(mbr_kv_pace_soon(&sequence->pace, now_ns), kv->max_tokens);
+    uint64_t due = mbr_kv_pace_due(&sequence->pace, now_ns, within_ns);
+    mbr_status status = MBR_OK;
+    if (soon > have && !sequence->ending) {
+        sequence->is_mapping_ahead = true;
+        mbr_lock_drop(&kv->lock);
+        status = map_until(sequence, have, soon);
+        mbr_lock_take(&kv->lock);
+        sequence->is_mapping_ahead = false;
+        mbr_condition_signal_all(&kv->copied);
+    }
+    while (adopt_next_locked(kv, sequence, mbr_min(due, kv->max_tokens)))
+        continue;
     return status;
 }
 
@@ -58,18 +141,32 @@ static bool may_sleep_locked(mbr_kv *kv) MBR_REQUIRES(&kv->lock)
     return at == NULL;
 }
 
+/* How long what is due may be away: some pauses, or, where somebody polls who looks less often, the
+ * time that the last one took. */
+static uint64_t due_ns(const mbr_kv *kv, uint64_t now_ns, uint64_t pause_ns)
+{
+    uint64_t since_ns = mbr_min(now_ns - kv->looked_ns, MBR_KV_SOON_NS);
+    return mbr_max(DUE_LOOK_COUNT * pause_ns, since_ns + pause_ns);
+}
+
 static uint64_t look(mbr_chore *chore, uint64_t now_ns)
 {
     mbr_kv *kv = (mbr_kv *)((char *)chore - offsetof(mbr_kv, ahead));
     bool rest = true, refused = false;
     mbr_lock_take(&kv->lock);
+    uint64_t pause_ns = PAUSE_NS + kv->sequence_count * PAUSE_PER_SEQUENCE_NS;
+    uint64_t within_ns = due_ns(kv, now_ns, pause_ns);
+    kv->looked_ns = now_ns;
     for (mbr_sequence *at = kv->sequences; at != NULL; at = at->next) {
         mbr_kv_pace_see(&at->pace, mbr_sequence_tokens(at), now_ns);
-        rest = rest && mbr_kv_pace_rests(&at->pace, now_ns);
-        if (!refused) /* one that somebody uses (MBR_BUSY) refuses nobody else */
-            refused = MBR_STATUS_CLASS(look_at_locked(kv, at, now_ns)) == MBR_CLASS_EXHAUSTED;
+        bool rests = mbr_kv_pace_rests(&at->pace, now_ns);
+        rest = rest && rests;
+        if (rests)
+            take_back_locked(kv, at);
+        else if (!refused) /* one that somebody uses (MBR_BUSY) refuses nobody else */
+            refused =
+                MBR_STATUS_CLASS(look_at_locked(kv, at, now_ns, within_ns)) == MBR_CLASS_EXHAUSTED;
     }
-    uint64_t pause_ns = PAUSE_NS + kv->sequence_count * PAUSE_PER_SEQUENCE_NS;
     if (refused)
         pause_ns += REFUSED_PAUSE_NS;
     rest = rest && may_sleep_locked(kv);

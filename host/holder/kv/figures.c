@@ -6,13 +6,16 @@ mbr_status mbr_sequence_read(
     const mbr_sequence *sequence, mbr_sequence_figures *figures, mbr_error *error)
 {
     (void)error;
-    const mbr_kv *kv = sequence->kv;
+    mbr_kv *kv = sequence->kv;
     const mbr_kv_list *lists[MBR_KV_GROUPS_MAX];
+    mbr_lock_take(&kv->lock); /* what is adopted ahead is counted meanwhile */
+    uint64_t committed_bytes = sequence->committed_bytes;
+    mbr_lock_drop(&kv->lock);
     mbr_sequence_figures whole = {.group_count = kv->group_count,
         .tokens = mbr_sequence_tokens(sequence),
         .capacity_tokens = sequence->capacity_tokens,
         .valid_tokens = sequence->valid_tokens,
-        .committed_bytes = sequence->committed_bytes,
+        .committed_bytes = committed_bytes,
         .tag = sequence->tag};
     for (uint32_t i = 0; i < kv->group_count; i++) {
         lists[i] = &sequence->groups[i].shared;

@@ -1,5 +1,6 @@
 /* Appending: within capacity one comparison; past it one transaction over all groups and fragments,
  * after what the windows left behind was given back. Publishes a length last. */
+#include "host/bind/adopt.h"
 #include "host/holder/kv/internal.h"
 
 /* ---- Bounds
@@ -34,21 +35,64 @@ uint64_t mbr_kv_capacity_of(const mbr_kv *kv, uint64_t tokens)
     return capacity;
 }
 
-void mbr_sequence_publish(mbr_sequence *sequence, uint64_t tokens)
+/* Of a growing one. */
+static uint64_t trim_tokens(const mbr_sequence *sequence, uint64_t tokens)
 {
     const mbr_kv *kv = sequence->kv;
-    uint64_t capacity, quiet = UINT64_MAX;
-    if (kv->mode != MBR_KV_GROWING) {
-        capacity = sequence->groups[kv->group_count - 1].layout.max_tokens;
-    } else {
-        capacity = mbr_kv_capacity_of(kv, tokens);
-        for (uint32_t i = 0; i < kv->group_count; i++)
-            quiet = mbr_min(quiet,
-                release_tokens(&kv->groups[i].extents, sequence->groups[i].held_first, tokens));
-    }
+    uint64_t least = sequence->is_lent ? 0 : UINT64_MAX;
+    for (uint32_t i = 0; i < kv->group_count; i++)
+        least = mbr_min(
+            least, release_tokens(&kv->groups[i].extents, sequence->groups[i].held_first, tokens));
+    return least;
+}
+
+void mbr_sequence_publish(mbr_sequence *sequence, uint64_t tokens)
+{
+    mbr_kv *kv = sequence->kv;
+    bool grows = kv->mode == MBR_KV_GROWING;
+    uint64_t capacity = grows ? mbr_kv_capacity_of(kv, tokens)
+                              : sequence->groups[kv->group_count - 1].layout.max_tokens;
+    sequence->trim_tokens = grows ? trim_tokens(sequence, tokens) : UINT64_MAX;
+    mbr_lock_take(&kv->lock);
+    capacity = mbr_max(capacity, sequence->adopted_tokens);
     atomic_store_explicit(&sequence->capacity_tokens, capacity, memory_order_relaxed);
-    sequence->quiet_tokens = sequence->is_lent ? 0 : mbr_min(capacity, quiet);
+    sequence->is_growing = false;
+    mbr_lock_drop(&kv->lock);
+    sequence->quiet_tokens = mbr_min(capacity, sequence->trim_tokens);
     atomic_store_explicit(&sequence->tokens, tokens, memory_order_relaxed);
+}
+
+/* ---- What was adopted ahead
+ * ----------------------------------------------------------------------- */
+
+/* By the sequence's thread: it is the sequence's for good. Whether growing to `to` is quiet then.
+ * The chore ordered the memory before its offer. */
+static bool take_offer(mbr_sequence *sequence, uint64_t to)
+{
+    uint64_t offered = atomic_exchange_explicit(&sequence->offered_tokens, 0, memory_order_acq_rel);
+    if (offered == 0)
+        return false;
+    uint64_t capacity = atomic_load_explicit(&sequence->capacity_tokens, memory_order_relaxed);
+    MBR_ASSERT(offered > capacity);
+    atomic_store_explicit(&sequence->capacity_tokens, offered, memory_order_relaxed);
+    sequence->quiet_tokens = mbr_min(offered, sequence->trim_tokens);
+    if (to > capacity && to <= offered) {
+        uint64_t count = atomic_load_explicit(&sequence->taken_count, memory_order_relaxed);
+        atomic_store_explicit(&sequence->taken_count, count + 1, memory_order_relaxed);
+    }
+    return to <= sequence->quiet_tokens;
+}
+
+/* From here until the next mbr_sequence_publish nobody adopts for it, and nothing is offered. */
+static void begin_growth(mbr_sequence *sequence, uint64_t to)
+{
+    mbr_kv *kv = sequence->kv;
+    mbr_lock_take(&kv->lock);
+    while (sequence->is_adopting)
+        mbr_condition_wait(&kv->copied, &kv->lock, UINT64_MAX);
+    sequence->is_growing = true;
+    take_offer(sequence, to);
+    mbr_lock_drop(&kv->lock);
 }
 
 /* ---- Committing
@@ -103,6 +147,12 @@ static mbr_status make_pieces(
     return MBR_OK;
 }
 
+static void release_pieces(const mbr_sequence *sequence, mbr_kv_pieces *pieces)
+{
+    if (pieces->pieces != pieces->inline_pieces)
+        mbr_heap_release(&sequence->kv->heap, pieces->pieces);
+}
+
 static mbr_status grow(mbr_sequence *sequence, mbr_kv_reach reach, mbr_refusal *refusal,
     mbr_range_grow_result *result, mbr_error *error)
 {
@@ -118,8 +168,7 @@ static mbr_status grow(mbr_sequence *sequence, mbr_kv_reach reach, mbr_refusal *
     /* MBR_BUSY: in a split layout the end of a fragment may lie in the extent that the window took
      * with the beginning of the next one, and that other streams than its own are not done with. */
     status = mbr_range_grow(kv->manager, &request, result, error);
-    if (pieces.pieces != pieces.inline_pieces)
-        mbr_heap_release(&kv->heap, pieces.pieces);
+    release_pieces(sequence, &pieces);
     return status;
 }
 
@@ -127,8 +176,11 @@ mbr_status mbr_sequence_commit(
     mbr_sequence *sequence, uint64_t from, uint64_t to, mbr_refusal *refusal, mbr_error *error)
 {
     mbr_kv *kv = sequence->kv;
+    mbr_kv_reach reach = {from, to, false};
     mbr_range_grow_result result;
-    mbr_status status = grow(sequence, (mbr_kv_reach){from, to, false}, refusal, &result, error);
+    mbr_status status = grow(sequence, reach, refusal, &result, error);
+    if (MBR_STATUS_CLASS(status) == MBR_CLASS_EXHAUSTED && mbr_kv_take_back(kv))
+        status = grow(sequence, reach, refusal, &result, error);
     if (status != MBR_OK || result.new_bytes == 0)
         return status;
     mbr_lock_take(&kv->lock);
@@ -143,6 +195,34 @@ mbr_status mbr_sequence_map_ahead(mbr_sequence *sequence, uint64_t from, uint64_
 {
     mbr_range_grow_result result;
     return grow(sequence, (mbr_kv_reach){from, to, true}, NULL, &result, NULL);
+}
+
+typedef bool (*mbr_kv_move)(
+    mbr_manager *manager, const mbr_range_grow_request *request, uint64_t *bytes);
+
+static bool move_ahead(
+    mbr_sequence *sequence, mbr_kv_reach reach, mbr_kv_move move, uint64_t *bytes)
+{
+    const mbr_kv *kv = sequence->kv;
+    mbr_kv_pieces pieces;
+    *bytes = 0;
+    if (make_pieces(sequence, reach, &pieces, NULL) != MBR_OK)
+        return false;
+    mbr_range_grow_request request = {MBR_SIZED(mbr_range_grow_request), .holder = kv->holder,
+        .pieces = pieces.pieces, .piece_count = pieces.count};
+    bool moved = pieces.count == 0 || move(kv->manager, &request, bytes);
+    release_pieces(sequence, &pieces);
+    return moved;
+}
+
+bool mbr_sequence_adopt(mbr_sequence *sequence, uint64_t from, uint64_t to, uint64_t *bytes)
+{
+    return move_ahead(sequence, (mbr_kv_reach){from, to, false}, mbr_range_adopt, bytes);
+}
+
+bool mbr_sequence_disown(mbr_sequence *sequence, uint64_t from, uint64_t to, uint64_t *bytes)
+{
+    return move_ahead(sequence, (mbr_kv_reach){from, to, false}, mbr_range_disown, bytes);
 }
 
 /* ---- Behind the window
@@ -181,7 +261,8 @@ static bool forbid_copies_before(mbr_sequence *sequence, uint32_t index, uint64_
 }
 
 /* What cannot be given back now (a full queue, a copy under way) is given back by a later growth:
- * held_first stays, and with it the figures. */
+ * held_first stays, and with it the figures. What was adopted ahead stays: in a split layout it may
+ * lie in one extent with what the window leaves. */
 static void trim_group(mbr_sequence *sequence, uint32_t index, uint64_t tokens)
 {
     const mbr_extents *extents = &sequence->kv->groups[index].extents;
@@ -189,7 +270,8 @@ static void trim_group(mbr_sequence *sequence, uint32_t index, uint64_t tokens)
     uint64_t first = mbr_commit_live(extents, tokens).first;
     if (first <= group->held_first || !forbid_copies_before(sequence, index, first))
         return;
-    mbr_token_range held = {group->held_first, tokens}, live = {first, tokens};
+    uint64_t reached = mbr_max(tokens, sequence->adopted_tokens);
+    mbr_token_range held = {group->held_first, reached}, live = {first, reached};
     mbr_commit_delta delta = mbr_commit_between(extents, live, held);
     mbr_byte_range bytes;
     while (mbr_commit_delta_next(&delta, &bytes)) {
@@ -212,13 +294,13 @@ mbr_status mbr_sequence_lend(
             "an eager sequence has no range that could sleep; a growing cache would work");
     if (group >= kv->group_count)
         return mbr_fail(error, MBR_OUT_OF_RANGE, "group %u of %u", group, kv->group_count);
+    begin_growth(sequence, 0); /* what it is offered sleeps with it; no more is offered */
     mbr_lock_take(&kv->lock);
-    sequence->is_lent =
-        true; /* who copies from it from now on keeps it awake; others are awaited */
+    sequence->is_lent = true; /* who copies from it from now on keeps it awake */
     while (sequence->copying_count != 0)
         mbr_condition_wait(&kv->copied, &kv->lock, UINT64_MAX);
     mbr_lock_drop(&kv->lock);
-    sequence->quiet_tokens = 0;
+    mbr_sequence_publish(sequence, mbr_sequence_tokens(sequence));
     *range = sequence->groups[group].range;
     return MBR_OK;
 }
@@ -258,6 +340,7 @@ static mbr_status append_past_quiet(
     mbr_status status = sequence->is_lent ? check_awake(sequence, error) : MBR_OK;
     if (status != MBR_OK)
         return status;
+    begin_growth(sequence, to);
     for (uint32_t i = 0; i < kv->group_count; i++)
         trim_group(sequence, i, from);
     status = mbr_sequence_commit(sequence, from, to, refusal, error);
@@ -266,11 +349,21 @@ static mbr_status append_past_quiet(
     return status;
 }
 
+/* Asks for an offer only where there is one: the exchange costs more than the rest. */
+static inline bool is_quiet(mbr_sequence *sequence, uint64_t to)
+{
+    if (to <= sequence->quiet_tokens)
+        return true;
+    return to <= sequence->trim_tokens &&
+        atomic_load_explicit(&sequence->offered_tokens, memory_order_relaxed) >= to &&
+        take_offer(sequence, to);
+}
+
 mbr_status mbr_sequence_append(
     mbr_sequence *sequence, uint64_t tokens, mbr_refusal *refusal, mbr_error *error)
 {
     uint64_t from = mbr_sequence_tokens(sequence);
-    if (from + tokens > from && from + tokens <= sequence->quiet_tokens) {
+    if (from + tokens > from && is_quiet(sequence, from + tokens)) {
         atomic_store_explicit(&sequence->tokens, from + tokens, memory_order_relaxed);
         return MBR_OK;
     }

@@ -7,6 +7,7 @@
  *
  * where held_first is the first token that was live when the last growth began: what a window has
  * left behind is given back by the growth after it, when the work that still reads it is queued.
+ * Where something was adopted ahead of it, it is S([held_first, max(t, adopted_tokens))).
  *
  * A shared extent has one record, whoever maps it; its users are sequences and prefixes:
  *
@@ -16,7 +17,9 @@
  *
  * Locking: `lock` guards the lists, the records and whatever mbr_kv_read looks at; nothing of the
  * client interface is called under it. The rest of a sequence belongs to the one thread that uses
- * it. */
+ * it. What is adopted ahead changes hands by one exchange of offered_tokens: whoever takes it out,
+ * that thread by growing or another by giving it back, has it alone. Adopting and giving back
+ * (is_adopting) exclude a growth past what is quiet (is_growing). */
 #ifndef MEMBRANE_HOST_HOLDER_KV_INTERNAL_H
 #define MEMBRANE_HOST_HOLDER_KV_INTERNAL_H
 
@@ -64,7 +67,7 @@ struct mbr_kv {
     uint64_t token_bytes;
     uint64_t max_sequence_bytes; /* what max_tokens of one sequence take */
     mbr_lock lock;
-    mbr_condition copied; /* nobody copies from, or maps ahead of, some sequence any more */
+    mbr_condition copied; /* nobody copies from, or is ahead of, some sequence any more */
     mbr_sequence *sequences;
     mbr_sequence *debtors; /* of refused creations: they owe what the release queue did not take */
     mbr_kv_prefix *prefixes;
@@ -73,9 +76,10 @@ struct mbr_kv {
     uint64_t shared_data_bytes; /* rows in those of groups without a window */
     uint64_t copied_bytes;
     uint64_t growth_count, adopted_count;
-    bool has_ahead; /* the next two are in use */
+    bool has_ahead; /* the next three are in use */
     mbr_chore ahead;
     _Atomic bool ahead_sleeps;
+    uint64_t looked_ns; /* when the chore last looked; lock */
     uint32_t group_count;
     mbr_kv_group groups[MBR_KV_GROUPS_MAX];
 };
@@ -112,18 +116,25 @@ struct mbr_sequence {
     mbr_sequence *prev, *next;
     _Atomic uint64_t tokens;
     uint64_t quiet_tokens; /* appending up to here changes nothing but `tokens` (H7) */
+    uint64_t trim_tokens;  /* past them a window leaves an extent behind; 0: never quiet */
+    _Atomic uint64_t offered_tokens; /* adopted ahead up to here, not yet taken; 0: nothing is */
     _Atomic uint64_t capacity_tokens;
-    uint64_t valid_tokens;    /* the first tokens whose contents came with a prefix */
-    uint64_t committed_bytes; /* private */
+    _Atomic uint64_t taken_count; /* growths that took an offer, and needed nothing else */
+    uint64_t valid_tokens;        /* the first tokens whose contents came with a prefix */
+    uint64_t committed_bytes;     /* private */
     uint64_t reserved_bytes;
     uint64_t tag;
     mbr_stream_handle stream;
     mbr_stream_handle readers[MBR_KV_READER_LIMIT_COUNT];
     uint32_t reader_count;
     uint32_t copying_count; /* threads that enqueue copies from it now */
-    bool is_mapping_ahead;  /* for it, now; lock, like the next two */
+    bool is_mapping_ahead;  /* for it, now; lock, like what follows up to `ending` */
+    bool is_adopting;       /* for it, or giving back what was, now */
+    bool is_growing;        /* past what is quiet, now */
     uint64_t
         ahead_tokens; /* growing up to here was mapped ahead, and may have been pressed since */
+    uint64_t adopted_tokens; /* ahead, up to here: committed, also where no token needs it yet */
+    uint64_t offered_first;  /* of what is offered: it was committed before */
     mbr_kv_pace pace;
     bool ending;
     bool has_adopted;            /* all its aliases, which stood there before it came */
@@ -184,15 +195,21 @@ uint32_t mbr_sequence_streams(mbr_sequence *sequence, const mbr_stream_handle *s
 
 /* ---- grow.c ------------------------------------------------------------------------------------
  */
-/* Commits S([held_first, tokens)) of all groups as one transaction. */
+/* Commits S([held_first, tokens)) of all groups as one transaction. A refusal takes back what other
+ * sequences of the cache were offered, and tries once more. */
 mbr_status mbr_sequence_commit(
     mbr_sequence *sequence, uint64_t from, uint64_t to, mbr_refusal *refusal, mbr_error *error);
 /* Maps what a growth from one length to another will commit, as one transaction, before it is
  * needed. Any thread, while is_mapping_ahead. */
 mbr_status mbr_sequence_map_ahead(mbr_sequence *sequence, uint64_t from, uint64_t to);
+/* What a growth from one length, up to which all is committed, to another needs: adopted where it
+ * stands, or given back unused. False: nothing has changed. Any thread, while is_adopting. *bytes
+ * is how much. */
+bool mbr_sequence_adopt(mbr_sequence *sequence, uint64_t from, uint64_t to, uint64_t *bytes);
+bool mbr_sequence_disown(mbr_sequence *sequence, uint64_t from, uint64_t to, uint64_t *bytes);
 /* Growing a sequence of so many tokens up to here commits nothing more. */
 uint64_t mbr_kv_capacity_of(const mbr_kv *kv, uint64_t tokens);
-/* Publishes a length whose rows are committed. */
+/* Publishes a length whose rows are committed, and ends a growth. */
 void mbr_sequence_publish(mbr_sequence *sequence, uint64_t tokens);
 
 /* ---- ahead.c: mapping ahead of need ------------------------------------------------------------
@@ -202,6 +219,8 @@ mbr_status mbr_kv_begin_ahead(mbr_kv *kv, mbr_error *error);
 void mbr_kv_end_ahead(mbr_kv *kv);
 /* A sequence has begun or grown. A system call after a rest alone. */
 void mbr_kv_wake_ahead(mbr_kv *kv);
+/* What sequences are offered and have not taken goes back to the cache. False: nothing did. */
+bool mbr_kv_take_back(mbr_kv *kv);
 
 /* ---- attach.c -----------------------------------------------------------------------------------
  */

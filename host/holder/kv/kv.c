@@ -318,6 +318,9 @@ mbr_status mbr_kv_read(mbr_kv *kv, mbr_kv_figures *figures, mbr_error *error)
     {
         whole.live_tokens += mbr_sequence_tokens(sequence);
         whole.live_bytes += private_live_locked(sequence);
+        uint64_t taken = atomic_load_explicit(&sequence->taken_count, memory_order_relaxed);
+        whole.growth_count += taken;
+        whole.adopted_count += taken;
         whole.committed_bytes += sequence->committed_bytes;
         whole.reserved_bytes += sequence->reserved_bytes;
     }

@@ -56,10 +56,31 @@ void mbr_kv_pace_see(mbr_kv_pace *pace, uint64_t tokens, uint64_t now_ns)
     pace->tokens = tokens;
 }
 
+/* 0: it is not known, or rests. */
+static uint64_t read_rate(const mbr_kv_pace *pace, uint64_t now_ns)
+{
+    return mbr_kv_pace_rests(pace, now_ns)
+        ? 0
+        : mbr_max(gauge_read(&pace->steps), gauge_read(&pace->spans));
+}
+
 uint64_t mbr_kv_pace_soon(const mbr_kv_pace *pace, uint64_t now_ns)
 {
-    uint64_t per_s = mbr_max(gauge_read(&pace->steps), gauge_read(&pace->spans));
-    if (per_s == 0 || mbr_kv_pace_rests(pace, now_ns))
+    uint64_t per_s = read_rate(pace, now_ns);
+    if (per_s == 0)
         return pace->tokens;
     return pace->tokens + per_s / (NS_PER_S / MBR_KV_SOON_NS) + 1;
+}
+
+static uint64_t tokens_in(uint64_t per_s, uint64_t ns)
+{
+    uint64_t scaled;
+    return mbr_mul(per_s, ns, &scaled) ? scaled / NS_PER_S : UINT64_MAX / NS_PER_S;
+}
+
+uint64_t mbr_kv_pace_due(const mbr_kv_pace *pace, uint64_t now_ns, uint64_t within_ns)
+{
+    uint64_t per_s = read_rate(pace, now_ns);
+    uint64_t most = mbr_max(tokens_in(per_s, within_ns), 1);
+    return pace->tokens + mbr_min(tokens_in(per_s, now_ns - pace->changed_ns + within_ns), most);
 }

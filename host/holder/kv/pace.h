@@ -27,5 +27,9 @@ void mbr_kv_pace_see(mbr_kv_pace *pace, uint64_t tokens, uint64_t now_ns);
 bool mbr_kv_pace_rests(const mbr_kv_pace *pace, uint64_t now_ns);
 /* How long it will soon be; what was seen last where no pace is known. */
 uint64_t mbr_kv_pace_soon(const mbr_kv_pace *pace, uint64_t now_ns);
+/* How long it may be in so many ns: what has passed since it was last seen to grow counts, so that
+ * of one whose next token is far away nothing is due before it is near. At most what it grows by in
+ * `within_ns`, or one token. */
+uint64_t mbr_kv_pace_due(const mbr_kv_pace *pace, uint64_t now_ns, uint64_t within_ns);
 
 #endif

@@ -283,13 +283,13 @@ mbr_status mbr_sequence_create(
  * ------------------------------------------------------------------------------------
  */
 
-/* No copy from it begins any more, nor is anything mapped ahead of it, and neither is under way. */
+/* No copy from it begins any more, nor is anything done ahead of it, and neither is under way. */
 static void begin_end(mbr_sequence *sequence)
 {
     mbr_kv *kv = sequence->kv;
     mbr_lock_take(&kv->lock);
     sequence->ending = true;
-    while (sequence->copying_count != 0 || sequence->is_mapping_ahead)
+    while (sequence->copying_count != 0 || sequence->is_mapping_ahead || sequence->is_adopting)
         mbr_condition_wait(&kv->copied, &kv->lock, UINT64_MAX);
     mbr_lock_drop(&kv->lock);
 }
@@ -340,6 +340,9 @@ static void unpublish(mbr_sequence *sequence)
     }
     for (uint32_t i = 0; i < kv->group_count; i++)
         mbr_kv_list_drop_locked(kv, i, &sequence->groups[i].shared);
+    uint64_t taken = atomic_load_explicit(&sequence->taken_count, memory_order_relaxed);
+    kv->growth_count += taken;
+    kv->adopted_count += taken;
     DL_DELETE(kv->sequences, sequence);
     kv->sequence_count--;
     mbr_lock_drop(&kv->lock);
@@ -366,7 +369,8 @@ mbr_status mbr_sequence_destroy(mbr_sequence *sequence, const mbr_stream_handle 
         mbr_lock_take(&kv->lock);
         sequence->ending = !is_whole(sequence);
         if (sequence->ending)
-            sequence->quiet_tokens = 0; /* an append is refused from now on */
+            sequence->quiet_tokens = sequence->trim_tokens =
+                0; /* an append is refused from now on */
         mbr_lock_drop(&kv->lock);
         return status;
     }

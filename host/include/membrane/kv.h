@@ -65,7 +65,8 @@ typedef struct mbr_kv_figures {
     uint64_t prefix_count;
     uint64_t live_tokens;     /* of all sequences, shared ones counted for each */
     uint64_t live_bytes;      /* rows that a sequence or prefix still holds, shared ones once */
-    uint64_t committed_bytes; /* private committed bytes of sequences */
+    uint64_t committed_bytes; /* private committed bytes of sequences; with what was adopted ahead
+                               * of them and may go back */
     uint64_t shared_bytes;    /* of extents that a prefix was made of, once each, also after its
                                * end while a sequence has them */
     uint64_t reserved_bytes;  /* addresses */
@@ -81,8 +82,9 @@ MBR_API mbr_status mbr_kv_read(mbr_kv *kv, mbr_kv_figures *figures, mbr_error *e
 
 /* The most private bytes that a sequence commits on its way to `tokens`: what to tell an admission
  * before it is created, and how far its member grows with it. Neither a shared prefix nor what
- * sliding layers give back is taken off. MBR_OUT_OF_RANGE past max_tokens; MBR_UNSUPPORTED
- * in the eager ways. */
+ * sliding layers give back is taken off; what is adopted ahead of a length that it will not reach
+ * is not in it, and goes back. MBR_OUT_OF_RANGE past max_tokens; MBR_UNSUPPORTED in the eager ways.
+ */
 MBR_API mbr_status mbr_kv_need_bytes(
     mbr_kv *kv, uint64_t tokens, uint64_t *bytes, mbr_error *error);
 
@@ -127,7 +129,8 @@ typedef struct mbr_sequence_request {
 MBR_API mbr_status mbr_sequence_create(
     mbr_kv *kv, const mbr_sequence_request *request, mbr_sequence **sequence, mbr_error *error);
 
-/* Tokens more. Within what is committed it is one comparison (H7). On failure the old length holds
+/* Tokens more. Within what is committed it is one comparison (H7); into what was adopted ahead of
+ * the sequence, one exchange. On failure the old length holds
  * and its bytes stay readable. MBR_OUT_OF_RANGE past max_tokens. MBR_BUSY in MBR_KV_EAGER_COPY,
  * past the capacity: the sequence's stream is being captured, where nothing can be copied.
  *
@@ -161,10 +164,11 @@ typedef struct mbr_sequence_figures {
     uint32_t struct_size;
     uint32_t group_count;
     uint64_t tokens;
-    uint64_t capacity_tokens; /* growing up to here commits nothing */
+    uint64_t capacity_tokens; /* growing up to here commits nothing; what was adopted ahead and may
+                               * go back does not count */
     uint64_t shared_tokens;   /* readable through a prefix: tokens whose every row is shared */
     uint64_t valid_tokens;    /* the first tokens whose contents came with the prefix */
-    uint64_t committed_bytes; /* private */
+    uint64_t committed_bytes; /* private; with what was adopted ahead */
     uint64_t shared_bytes;
     uint64_t tag;
 } mbr_sequence_figures;

@@ -1,6 +1,6 @@
-// Mapping ahead of need: what a pace is, that a step finds its extents mapped and calls nothing,
-// that idle sequences, budgets and captures stop it, and that nothing of it shows in contents or
-// books.
+// Mapping ahead of need: that a step finds its extents mapped and its own, that idle sequences,
+// budgets and captures stop it, that what a sequence does not take goes back, and that nothing of
+// it shows in contents or books.
 #include "tests/unit/holder/kv_world.h"
 
 #include <atomic>
@@ -8,10 +8,6 @@
 #include <functional>
 #include <thread>
 #include <utility>
-
-extern "C" {
-#include "host/holder/kv/pace.h"
-}
 
 namespace membrane
 {
@@ -21,88 +17,16 @@ namespace
 
 constexpr uint64_t kMs = 1000000;
 
-/* ---- Paces
- * -------------------------------------------------------------------------------------- */
-
-uint64_t soon_after(std::initializer_list<std::pair<uint64_t, uint64_t>> samples)
-{
-    mbr_kv_pace pace = {};
-    uint64_t at = 1;
-    for (auto [ms, tokens] : samples) {
-        at += ms * kMs;
-        mbr_kv_pace_see(&pace, tokens, at);
-    }
-    return mbr_kv_pace_soon(&pace, at);
-}
-
-TEST(KvPace, SteadySteps_AreLookedAheadOf)
-{
-    EXPECT_EQ(100u, soon_after({{0, 100}}));
-    EXPECT_EQ(101u, soon_after({{0, 100}, {10, 101}})); // one step is no pace
-    // 1 token in 10 ms: 5 in the next 50 ms, and the one under way.
-    EXPECT_EQ(102u + 5 + 1, soon_after({{0, 100}, {10, 101}, {10, 102}}));
-    // Looks in between, where nothing has come, change nothing.
-    EXPECT_EQ(102u + 5 + 1, soon_after({{0, 100}, {5, 100}, {5, 101}, {5, 101}, {5, 102}}));
-    // A slow one is looked ahead of by the next token alone.
-    EXPECT_EQ(102u + 1, soon_after({{0, 100}, {500, 101}, {500, 102}}));
-}
-
-TEST(KvPace, OneLeap_IsNoRate)
-{
-    // A prompt of 4096 tokens between steps of one: the slower of the last two holds.
-    EXPECT_EQ(4198u + 5 + 1, soon_after({{0, 100}, {10, 101}, {10, 102}, {10, 4198}}));
-    EXPECT_EQ(4199u + 5 + 1, soon_after({{0, 100}, {10, 101}, {10, 102}, {10, 4198}, {10, 4199}}));
-    // Chunk after chunk is one.
-    EXPECT_EQ(1524u + 2560 + 1, soon_after({{0, 500}, {10, 1012}, {10, 1524}}));
-}
-
-// A chunk each 10 ms and a token in between, seen each 5 ms: every second step is slow, and yet the
-// chunks come on.
-TEST(KvPace, ChunksWithTokensInBetween_AreLookedAheadOf)
-{
-    mbr_kv_pace pace = {};
-    uint64_t at = 1, tokens = 1;
-    for (int i = 0; i < 12; i++) {
-        mbr_kv_pace_see(&pace, tokens += 100, at += 5 * kMs);
-        mbr_kv_pace_see(&pace, tokens += 1, at += 5 * kMs);
-    }
-    EXPECT_LE(tokens + 5 * 101, mbr_kv_pace_soon(&pace, at));
-    EXPECT_GE(tokens + 6 * 101 + 1, mbr_kv_pace_soon(&pace, at));
-    // Once the chunks are over, one among tokens is none, for as long as it may be seen.
-    for (int i = 0; i < 80; i++) {
-        mbr_kv_pace_see(&pace, tokens += i == 40 ? 1000 : 1, at += 5 * kMs);
-        if (i >= 30) {
-            EXPECT_GE(tokens + 12, mbr_kv_pace_soon(&pace, at)) << i;
-        }
-    }
-}
-
-TEST(KvPace, AfterARest_BeginsAnew)
-{
-    EXPECT_EQ(102u, soon_after({{0, 100}, {10, 101}, {10, 102}, {1001, 102}}));
-    EXPECT_EQ(103u, soon_after({{0, 100}, {10, 101}, {10, 102}, {1001, 103}}));
-    EXPECT_EQ(104u, soon_after({{0, 100}, {10, 101}, {10, 102}, {1001, 103}, {10, 104}}));
-    EXPECT_EQ(
-        105u + 6, soon_after({{0, 100}, {10, 101}, {10, 102}, {1001, 103}, {10, 104}, {10, 105}}));
-}
-
-TEST(KvPace, HugeNumbers_DoNotWrap)
-{
-    uint64_t huge = UINT64_C(1) << 40;
-    uint64_t soon = soon_after({{0, 0}, {1, huge}, {1, 2 * huge}});
-    EXPECT_LT(2 * huge, soon);
-    EXPECT_LT(soon, UINT64_C(1) << 62);
-}
-
 /* ---- A cache
  * ------------------------------------------------------------------------------------ */
 
-/* Time goes on as ever, and further by hand: the CPU EP's waits are real. */
+/* Time goes on by hand alone, whatever else the machine does meanwhile. */
 struct HandClock {
+    uint64_t begin_ns = mbr_clock_now(&mbr_clock_monotonic);
     std::atomic<uint64_t> ahead_ns{0};
     mbr_clock clock = {[](void *context) {
-                           return mbr_clock_now(&mbr_clock_monotonic) +
-                               static_cast<HandClock *>(context)->ahead_ns.load();
+                           auto *self = static_cast<HandClock *>(context);
+                           return self->begin_ns + self->ahead_ns.load();
                        },
         this};
     std::function<void()> meanwhile; // done once, in the next allocation of a record
@@ -148,25 +72,42 @@ class AheadWorld : public HandClock, public KvWorld
         asked_ += 2 * (twice - once);
         return twice - asked_ + (twice - once);
     }
-    // A token every 10 ms; how many steps called a slot.
+    // Whether it called no slot, and moved no byte in the books.
+    bool append_is_quiet(Tracked *one, uint64_t tokens)
+    {
+        uint64_t called = calls(), charged = paid(holder).charged_bytes;
+        EXPECT_EQ(MBR_OK, append(one, tokens)) << error.text;
+        return calls() == called && paid(holder).charged_bytes == charged;
+    }
+    // A token every 10 ms; how many steps called a slot or moved bytes.
     uint64_t decode(Tracked *one, uint64_t tokens)
     {
         uint64_t slow = 0;
         for (uint64_t i = 0; i < tokens; i++) {
-            uint64_t before = calls();
-            EXPECT_EQ(MBR_OK, append(one, 1)) << error.text;
-            slow += calls() != before;
+            slow += !append_is_quiet(one, 1);
             pass(5);
             pass(5);
         }
         return slow;
+    }
+    // As long as it takes to be sure that it grows no more.
+    void rest()
+    {
+        pass(1001);
+        pass(1001);
+    }
+    // Bytes that sequences are charged for and do not need.
+    uint64_t offered(const Tracked &one)
+    {
+        EXPECT_EQ(read().committed_bytes, paid(holder).charged_bytes);
+        return read(one).committed_bytes - committed_by_arithmetic(one);
     }
 
   private:
     uint64_t asked_ = 0;
 };
 
-TEST(KvAhead, StepsOfASteadyPace_CallNothing)
+TEST(KvAhead, StepsOfASteadyPace_CallNothingAndMoveNothing)
 {
     for (const char *layout : {"head-major", "seq-major", "token-major", "window-major"})
         for (const char *geometry : {kPlain, kTwoGroups}) {
@@ -181,6 +122,7 @@ TEST(KvAhead, StepsOfASteadyPace_CallNothing)
             // What windows leave behind may be unmapped in a step: the two-group cache alone calls.
             EXPECT_TRUE(geometry == kTwoGroups || slow == 0) << slow;
             EXPECT_TRUE(world.holds(one));
+            world.rest();
             world.settle();
             auto figures = world.read();
             EXPECT_EQ(figures.committed_bytes, world.paid(world.holder).charged_bytes);
@@ -188,6 +130,200 @@ TEST(KvAhead, StepsOfASteadyPace_CallNothing)
             EXPECT_TRUE(world.clean());
             EXPECT_EQ(MBR_OK, world.destroy(&one));
         }
+}
+
+TEST(KvAhead, GrowthThatTakesAnOffer_IsCountedAsOne)
+{
+    AheadWorld world;
+    Tracked one;
+    ASSERT_EQ(MBR_OK, world.create(&one, 10));
+    ASSERT_EQ(0u, world.decode(&one, 200));
+    auto figures = world.read();
+    EXPECT_EQ(1u + 210 / 16, figures.growth_count); // the prompt, and each extent
+    EXPECT_EQ(210u / 16, figures.adopted_count);
+    EXPECT_EQ(MBR_OK, world.destroy(&one));
+    figures = world.read();
+    EXPECT_EQ(1u + 210 / 16, figures.growth_count);
+    EXPECT_EQ(210u / 16, figures.adopted_count);
+}
+
+// A step of some extents each 10 ms: what comes within the look's time is offered in one.
+TEST(KvAhead, StepOverSomeExtents_TakesOneOffer)
+{
+    AheadWorld world;
+    Tracked one;
+    ASSERT_EQ(MBR_OK, world.create(&one, 16));
+    for (int i = 0; i < 10; i++) {
+        bool quiet = world.append_is_quiet(&one, 32);
+        EXPECT_TRUE(quiet || i < 3) << i;
+        world.pass(5);
+        world.pass(5);
+    }
+    EXPECT_TRUE(world.holds(one));
+    EXPECT_EQ(11u, world.read().growth_count);
+    EXPECT_EQ(MBR_OK, world.destroy(&one));
+    EXPECT_TRUE(world.clean());
+}
+
+TEST(KvAhead, WhatARestingSequenceIsOffered_GoesBackAndStaysMapped)
+{
+    for (const char *layout : {"head-major", "seq-major", "token-major", "window-major"})
+        for (const char *geometry : {kPlain, kTwoGroups}) {
+            SCOPED_TRACE(std::string(layout) + " " + geometry);
+            AheadWorld world(geometry, layout);
+            Tracked one;
+            ASSERT_EQ(MBR_OK, world.create(&one, 15));
+            uint64_t most = 0;
+            for (int i = 0; i < 40 && most == 0; i++) {
+                world.decode(&one, 1);
+                most = world.offered(one);
+            }
+            EXPECT_NE(0u, most);
+            world.settle();
+            uint64_t capacity = world.read(one).capacity_tokens;
+            uint64_t mapped = world.figures().mapped_bytes;
+            world.rest();
+            EXPECT_EQ(0u, world.offered(one));
+            EXPECT_EQ(capacity, world.read(one).capacity_tokens); // it had never been promised
+            EXPECT_EQ(mapped, world.figures().mapped_bytes);
+            EXPECT_TRUE(world.clean());
+            uint64_t called = world.calls();
+            ASSERT_EQ(MBR_OK, world.append(&one, capacity + 1 - one.ids.size()));
+            EXPECT_EQ(called, world.calls()); // it stands there still
+            EXPECT_TRUE(world.holds(one));
+            EXPECT_EQ(MBR_OK, world.destroy(&one));
+        }
+}
+
+TEST(KvAhead, WhatIsOffered_GoesToWhoeverIsRefusedInTheCache)
+{
+    AheadWorld world(kPlain, "window-major", 4 * kMiB, 160 * 1024);
+    Tracked one, other;
+    ASSERT_EQ(MBR_OK, world.create(&one, 10));
+    ASSERT_EQ(0u, world.decode(&one, 6));
+    ASSERT_EQ(16384u, world.offered(one));
+    // The rest of the limit to the byte, and what is offered.
+    ASSERT_EQ(MBR_OK, world.create(&other, (160 * 1024 - 16384) / 1024)) << world.error.text;
+    EXPECT_EQ(0u, world.offered(one));
+    EXPECT_EQ(0u, world.figures().ahead_bytes);
+    for (int i = 0; i < 10; i++)
+        world.pass(5); // the limit is full: nothing can be adopted, and nobody is pressed
+    EXPECT_EQ(0u, world.offered(one));
+    EXPECT_EQ(MBR_OVER_BUDGET, world.append(&one, 1));
+    EXPECT_TRUE(world.holds(one));
+    EXPECT_TRUE(world.holds(other));
+    EXPECT_TRUE(world.clean());
+    EXPECT_EQ(MBR_OK, world.destroy(&other));
+    world.settle();
+    EXPECT_EQ(MBR_OK, world.append(&one, 1));
+    EXPECT_EQ(MBR_OK, world.destroy(&one));
+}
+
+TEST(KvAhead, AllowanceThatIsUsedUp_OffersNothingAndIsToldByTheGrowth)
+{
+    AheadWorld world;
+    auto request = sized<mbr_holder_request>();
+    request.authority = world.authority;
+    request.name = "narrow";
+    request.role = MBR_ROLE_KV;
+    request.allowance_bytes = 16384;
+    mbr_holder_handle narrow;
+    ASSERT_EQ(MBR_OK, mbr_manager_create_holder(world.manager, &request, &narrow, &world.error))
+        << world.error.text;
+    auto kv_request = sized<mbr_kv_request>();
+    kv_request.binding = world.binding;
+    kv_request.holder = narrow;
+    kv_request.geometry = kPlain;
+    kv_request.max_tokens = 100;
+    kv_request.window_tokens = 16;
+    kv_request.extent_bytes = 16384;
+    mbr_kv *kv;
+    ASSERT_EQ(MBR_OK, mbr_kv_create(world.manager, &kv_request, &kv, &world.error));
+    auto sequence_request = sized<mbr_sequence_request>();
+    sequence_request.tokens = 10;
+    mbr_sequence *one;
+    ASSERT_EQ(MBR_OK, mbr_sequence_create(kv, &sequence_request, &one, &world.error));
+    for (int i = 0; i < 6; i++) {
+        ASSERT_EQ(MBR_OK, mbr_sequence_append(one, 1, nullptr, &world.error));
+        world.pass(5);
+        world.pass(5);
+    }
+    EXPECT_EQ(16384u, world.figures().ahead_bytes); // the cache's
+    EXPECT_EQ(16384u, world.paid(narrow).charged_bytes);
+    auto refusal = sized<mbr_refusal>();
+    EXPECT_EQ(MBR_OVER_BUDGET, mbr_sequence_append(one, 1, &refusal, &world.error));
+    EXPECT_EQ(MBR_REFUSED_ALLOWANCE, refusal.reason);
+    EXPECT_EQ(16384u, world.paid(narrow).charged_bytes);
+    ASSERT_EQ(MBR_OK, mbr_sequence_destroy(one, nullptr, 0, &world.error)) << world.error.text;
+    world.settle();
+    ASSERT_EQ(MBR_OK, mbr_kv_destroy(kv, &world.error)) << world.error.text;
+    ASSERT_EQ(MBR_OK, mbr_manager_destroy_holder(world.manager, narrow, &world.error));
+    EXPECT_TRUE(world.clean());
+}
+
+TEST(KvAhead, SequenceThatEndsWithAnOffer_LeavesNothing)
+{
+    AheadWorld world;
+    Tracked one;
+    ASSERT_EQ(MBR_OK, world.create(&one, 10));
+    ASSERT_EQ(0u, world.decode(&one, 6));
+    ASSERT_EQ(16384u, world.offered(one));
+    ASSERT_EQ(MBR_OK, world.destroy(&one));
+    world.settle();
+    EXPECT_EQ(0u, world.paid(world.holder).charged_bytes);
+    EXPECT_TRUE(world.clean());
+}
+
+TEST(KvAhead, LentSequence_KeepsWhatItWasOfferedAndIsOfferedNothing)
+{
+    AheadWorld world;
+    Tracked one;
+    ASSERT_EQ(MBR_OK, world.create(&one, 10));
+    ASSERT_EQ(0u, world.decode(&one, 6));
+    ASSERT_EQ(16384u, world.offered(one));
+    ASSERT_EQ(16u, world.read(one).capacity_tokens);
+    mbr_range_handle range;
+    ASSERT_EQ(MBR_OK, mbr_sequence_lend(one.sequence, 0, &range, &world.error));
+    EXPECT_EQ(32u, world.read(one).capacity_tokens);
+    EXPECT_EQ(0u, world.decode(&one, 16)); // they fit into it
+    EXPECT_EQ(0u, world.offered(one));
+    for (int i = 0; i < 10; i++)
+        world.pass(5);
+    EXPECT_EQ(0u, world.offered(one));
+    EXPECT_FALSE(world.append_is_quiet(&one, 1));
+    world.rest();
+    EXPECT_TRUE(world.holds(one));
+    EXPECT_EQ(MBR_OK, world.destroy(&one));
+    EXPECT_TRUE(world.clean());
+}
+
+// Nothing is adopted while a graph is captured, nor given back: it may be touched at its launches.
+TEST(KvAhead, WhileACaptureIsOpen_NothingChangesHands)
+{
+    AheadWorld world;
+    Tracked one;
+    ASSERT_EQ(MBR_OK, world.create(&one, 10));
+    ASSERT_EQ(0u, world.decode(&one, 5));
+    ASSERT_EQ(MBR_OK, world.append(&one, 1));
+    mbr_graph_handle first, second;
+    ASSERT_EQ(MBR_OK, mbr_ep_capture_begin(world.manager, world.stream, kNever, &world.error));
+    for (int i = 0; i < 10; i++)
+        world.pass(5);
+    EXPECT_EQ(0u, world.offered(one));
+    EXPECT_EQ(16384u, world.figures().ahead_bytes);
+    ASSERT_EQ(MBR_OK, mbr_ep_capture_end(world.manager, world.stream, &first, &world.error));
+    world.pass(5);
+    EXPECT_EQ(16384u, world.offered(one));
+    ASSERT_EQ(MBR_OK, mbr_ep_capture_begin(world.manager, world.stream, kNever, &world.error));
+    world.rest();
+    EXPECT_EQ(16384u, world.offered(one));
+    ASSERT_EQ(MBR_OK, mbr_ep_capture_end(world.manager, world.stream, &second, &world.error));
+    EXPECT_EQ(MBR_OK, mbr_ep_graph_retire(world.manager, first, nullptr, 0, &world.error));
+    EXPECT_EQ(MBR_OK, mbr_ep_graph_retire(world.manager, second, nullptr, 0, &world.error));
+    EXPECT_TRUE(world.append_is_quiet(&one, 1)); // takes it
+    EXPECT_EQ(0u, world.offered(one));
+    EXPECT_TRUE(world.holds(one));
+    EXPECT_EQ(MBR_OK, world.destroy(&one));
 }
 
 TEST(KvAhead, WithoutABound_NothingStandsAhead)
@@ -246,7 +382,7 @@ TEST(KvAhead, WhatStands_IsTheCachesAndGoesToWhoeverIsRefused)
     AheadWorld world(kPlain, "window-major", 4 * kMiB, 160 * 1024);
     Tracked one, other;
     ASSERT_EQ(MBR_OK, world.create(&one, 10));
-    ASSERT_EQ(0u, world.decode(&one, 6));
+    ASSERT_EQ(0u, world.decode(&one, 5));
     uint64_t ahead = world.figures().ahead_bytes;
     ASSERT_EQ(16384u, ahead);
     EXPECT_EQ(16384u, world.paid(world.holder).charged_bytes);
@@ -358,11 +494,21 @@ TEST(KvAlias, TrimToNothing_GivesUpTheAliasesToo)
     EXPECT_TRUE(world.clean());
 }
 
-/* One thread maps ahead while others grow, share and end: contents are their own throughout. */
+/* One thread maps and adopts ahead, and another is refused and takes back what is offered, while
+ * sequences grow, share and end: contents are their own throughout, and the books exact. */
 TEST(KvAhead, BesideGrowingSharingAndEnding_NothingOfItShows)
 {
-    KvWorld world({kPlain, "window-major", 400, 16, 16384, MBR_KV_GROWING, 2 * kMiB});
+    constexpr uint64_t kLimit = 3 * kMiB;
+    KvWorld world({kPlain, "window-major", 4000, 16, 16384, MBR_KV_GROWING, 2 * kMiB}, kLimit);
     std::atomic<bool> done{false};
+    std::thread refused([&] {
+        auto request = sized<mbr_sequence_request>();
+        request.tokens = kLimit / 1024 + 1;
+        while (!done) {
+            mbr_sequence *none;
+            EXPECT_EQ(MBR_OVER_BUDGET, mbr_sequence_create(world.kv, &request, &none, nullptr));
+        }
+    });
     std::atomic<uint64_t> looks{0};
     std::thread poller([&] {
         while (!done) {
@@ -393,6 +539,7 @@ TEST(KvAhead, BesideGrowingSharingAndEnding_NothingOfItShows)
     }
     done = true;
     poller.join();
+    refused.join();
     world.settle();
     auto figures = world.read();
     EXPECT_EQ(figures.committed_bytes + figures.shared_bytes,
