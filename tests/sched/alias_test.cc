@@ -192,6 +192,60 @@ TEST(Sched_Alias, AttachAgainstACapture_StrandsNoOthersPrefix)
     ExpectHolds(ExploreRandom(Make<AttachAgainstCapture>()));
 }
 
+// A source that may only read what it shares: the prefix and the sharer end while it grows. Whoever
+// is last to look has to give the access back.
+class SealedSourceAgainstEnds : public PrefixScenario
+{
+  public:
+    explicit SealedSourceAgainstEnds(Draw &draw) : PrefixScenario(draw), source_(Reserve(4))
+    {
+        SCHED_REQUIRE(Grow(source_, 0, kShared, 0) == MBR_OK);
+        memory_.Leave(source_.range, source_.address, kShared * kGranule);
+        ep_.device.streams[0].done = ep_.device.streams[0].submitted;
+        prefix_ = PrefixScenario::Make(source_.range);
+        SCHED_REQUIRE(mbr_prefix_seal(prefix_, nullptr) == MBR_OK);
+        sharer_ = Share(prefix_);
+        SCHED_REQUIRE(Access(0) == MBR_ACCESS_READ);
+    }
+
+    std::vector<std::function<void()>> Bodies() override
+    {
+        return {[this] { mbr_prefix_end(prefix_); }, [this] { EndNow(sharer_); },
+            [this] {
+                mbr_status status = Grow(source_, kShared, 1, 0);
+                SCHED_REQUIRE(status == MBR_OK || status == MBR_BUSY, "status %d", status);
+                grown_ = status == MBR_OK;
+            }};
+    }
+
+  protected:
+    void EndOthers() override
+    {
+        for (uint64_t i = 0; i < kShared + grown_; i++)
+            SCHED_REQUIRE(Access(i) == MBR_ACCESS_READ_WRITE, "extent %" PRIu64 " is read-only", i);
+        memory_.Leave(source_.range, source_.address + kShared * kGranule, grown_ * kGranule);
+        ep_.device.streams[0].done = ep_.device.streams[0].submitted;
+        EndNow(source_.range);
+        PrefixScenario::EndOthers();
+    }
+
+  private:
+    uint32_t Access(uint64_t extent) const
+    {
+        return memory_.access_at(source_.address + extent * kGranule);
+    }
+
+    Range source_;
+    mbr_prefix *prefix_ = nullptr;
+    mbr_range *sharer_ = nullptr;
+    uint64_t grown_ = 0;
+};
+
+TEST(Sched_Alias, SealedSourceAgainstTheEndsOfOthers_IsWritableInTheEnd)
+{
+    ExpectHolds(ExploreRandom(Make<SealedSourceAgainstEnds>()));
+}
+
 // Every fiber's slot in the governor is counted, and code outside of the bodies has one for good.
 class EverySlot : public PrefixScenario
 {

@@ -2,6 +2,9 @@
 // to or ended meanwhile.
 #include "tests/unit/holder/kv_world.h"
 
+#include <atomic>
+#include <future>
+
 namespace membrane
 {
 namespace
@@ -187,6 +190,54 @@ TEST(SleepKv, SharerOfASourceThatSleeps_HasTheWholeExtentsAndWritesTheRest)
     world.end(&prefix);
     for (Tracked *one : {&source, &before, &meanwhile, &after})
         ASSERT_EQ(MBR_OK, world.destroy(one));
+}
+
+// Sharers are made on one thread, with the last rows from a source that another thread puts to
+// sleep and wakes: what was copied is right, and what was not is told.
+TEST(SleepKv, SourceSleepsAndWakesWhileSharersAreMade_NobodyReadsWhatIsNotThere)
+{
+    SleepingKv world;
+    Tracked source, sharer;
+    TrackedPrefix prefix;
+    ASSERT_EQ(MBR_OK, world.create(&source, 190));
+    ASSERT_EQ(MBR_OK, world.share(&source, 190, &prefix));
+    auto ranges = world.lend(source);
+    std::atomic<bool> is_over{false};
+    auto sleeper = std::async(std::launch::async, [&] {
+        auto error = sized<mbr_error>();
+        auto sleep = sized<mbr_sleep_request>();
+        sleep.level = MBR_SLEEP_KEEP;
+        sleep.tag = 1;
+        sleep.stream = world.stream;
+        sleep.streams = &world.streams[1];
+        sleep.stream_count = 1;
+        sleep.deadline_ns = kNever;
+        auto wake = sized<mbr_wake_request>();
+        wake.tag = 1;
+        wake.stream = world.stream;
+        wake.deadline_ns = kNever;
+        while (!is_over) {
+            auto slept = sized<mbr_sleep_result>();
+            auto woken = sized<mbr_wake_result>();
+            mbr_status status = mbr_sleeper_sleep(world.sleeper, &sleep, &slept, &error);
+            EXPECT_TRUE(status == MBR_OK || status == MBR_BUSY) << error.text;
+            if (status == MBR_OK) {
+                EXPECT_EQ(MBR_OK, mbr_sleeper_wake(world.sleeper, &wake, &woken, &error))
+                    << error.text;
+            }
+        }
+    });
+    for (uint64_t i = 0; i < 40; i++) {
+        ASSERT_EQ(MBR_OK, world.create(&sharer, 200, &prefix, 190, 1)) << world.error.text;
+        EXPECT_TRUE(world.holds(sharer)) << i;
+        ASSERT_EQ(MBR_OK, world.destroy(&sharer));
+    }
+    is_over = true;
+    sleeper.get();
+    EXPECT_TRUE(world.holds(source));
+    world.take_back(ranges);
+    world.end(&prefix);
+    ASSERT_EQ(MBR_OK, world.destroy(&source));
 }
 
 TEST(SleepKv, WrongGroupOrEagerCache_IsRefused)
