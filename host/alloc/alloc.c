@@ -15,10 +15,12 @@ typedef struct need {
     mbr_cache *cache; /* NULL: the thread has none */
     const mbr_arena_request *request;
     uint32_t class_index;
-    const mbr_memo *memo; /* who pays */
-    bool is_paid;         /* for the block, already */
-    mbr_status status;    /* of the last attempt */
-    mbr_refusal refusal;  /* of the last refused one */
+    const mbr_memo *memo;  /* who pays */
+    bool is_paid;          /* for the block, already */
+    bool is_reaped;        /* a reap of this call has found nothing that was done */
+    uint64_t queued_count; /* of the arena's releases, before anything was asked */
+    mbr_status status;     /* of the last attempt */
+    mbr_refusal refusal;   /* of the last refused one */
     mbr_error *error;
 } need;
 
@@ -82,12 +84,18 @@ static uint32_t reactivate(need *need, bool behind_others)
     return block;
 }
 
+static uint64_t queued_count(const mbr_arena *arena)
+{
+    return atomic_load_explicit(&arena->queued_count, memory_order_relaxed);
+}
+
 static uint32_t reap_and_refill(need *need)
 {
     mbr_arena *arena = need->arena;
-    if (atomic_load_explicit(&arena->queued_count, memory_order_relaxed) == 0)
+    if (need->queued_count == 0)
         return 0;
-    return mbr_context_reap(arena->context, true) == 0 ? 0 : refill(need);
+    need->is_reaped = mbr_context_reap(arena->context, true) == 0;
+    return need->is_reaped ? 0 : refill(need);
 }
 
 /* Host memory does not come back by giving device memory back, and no giving back helps a request
@@ -110,12 +118,25 @@ static uint64_t press_others(const need *need, uint64_t bytes)
         mbr_backing_authority(arena->backing), arena->cache_holder, bytes);
 }
 
+/* Whether another growth may fare better. Not where the books refused and nothing has come back
+ * since: they would refuse it as they did the first, whose refusal stands and was true when it was
+ * made. A device that refused has other users; what was queued another thread may have settled.
+ *
+ * What others give back meanwhile nobody misses: who tries again sees it, and who waits has a
+ * ticket, whose submission looks at the books under the lock under which every later refund looks
+ * for tickets; a refusal by itself has never registered anybody. */
+static bool may_fit_now(const need *need, uint64_t given_bytes)
+{
+    return given_bytes != 0 || need->status != MBR_OVER_BUDGET ||
+        queued_count(need->arena) != need->queued_count;
+}
+
 /* Other threads' blocks go back to their slabs: one of them may be what is needed, and slabs become
  * idle. Idle slabs and the backing's caches then make room. */
 static uint32_t reclaim_and_grow(need *need)
 {
     mbr_arena *arena = need->arena;
-    bool has_released = mbr_context_reap(arena->context, true) != 0;
+    bool has_released = !need->is_reaped && mbr_context_reap(arena->context, true) != 0;
     mbr_lock_take(&arena->lock);
     mbr_caches_collect_locked(arena);
     uint64_t idle_bytes = arena->idle_bytes;
@@ -130,9 +151,10 @@ static uint32_t reclaim_and_grow(need *need)
     }
     uint64_t bytes = need->class_index == MBR_CLASS_OWN_SPAN ? need->request->bytes
                                                              : mbr_class_bytes(need->class_index);
-    mbr_slabs_shed(arena, idle_bytes > bytes ? idle_bytes - bytes : 0);
-    mbr_backing_evict(arena->backing, bytes);
-    block = grow_least(need);
+    uint64_t given_bytes = mbr_slabs_shed(arena, idle_bytes > bytes ? idle_bytes - bytes : 0);
+    given_bytes += mbr_backing_evict(arena->backing, bytes);
+    if (may_fit_now(need, given_bytes))
+        block = grow_least(need);
     if (block == 0 && may_reclaim(need) && press_others(need, bytes) != 0)
         block = grow_least(need);
     if (block == 0 && may_reclaim(need))
@@ -154,6 +176,7 @@ static uint32_t grow_exact(need *need)
 /* 0: need->status says why. */
 static uint32_t seek(need *need)
 {
+    need->queued_count = queued_count(need->arena);
     uint32_t block = reactivate(need, false);
     if (block == 0)
         block = refill(need);

@@ -37,7 +37,7 @@ static uint32_t take_entry(mbr_magazine *magazine, uint32_t index)
 /* By anybody who has the lock. */
 static void empty_locked(mbr_arena *arena, mbr_magazine *magazine) MBR_REQUIRES(&arena->lock)
 {
-    for (uint32_t i = 0; i < magazine->limit_count; i++) {
+    for (uint32_t i = 0; i < mbr_magazine_top(magazine); i++) {
         uint32_t block = take_entry(magazine, i);
         if (block != 0)
             mbr_slabs_put_locked(arena, block);
@@ -48,8 +48,8 @@ static void empty_locked(mbr_arena *arena, mbr_magazine *magazine) MBR_REQUIRES(
 static void sink_locked(mbr_arena *arena, mbr_cache *cache, mbr_magazine *magazine, uint32_t count)
     MBR_REQUIRES(&arena->lock)
 {
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < magazine->top_index; i++) {
+    uint32_t kept = 0, top = mbr_magazine_top(magazine);
+    for (uint32_t i = 0; i < top; i++) {
         uint32_t block = atomic_load_explicit(&magazine->blocks[i], memory_order_relaxed);
         if (block == 0)
             continue;
@@ -59,8 +59,8 @@ static void sink_locked(mbr_arena *arena, mbr_cache *cache, mbr_magazine *magazi
         else
             atomic_store_explicit(&magazine->blocks[kept++], block, memory_order_relaxed);
     }
-    cache->large_bytes -= (magazine->top_index - kept) * magazine->counted_bytes;
-    magazine->top_index = kept;
+    cache->large_bytes -= (top - kept) * magazine->counted_bytes;
+    mbr_magazine_set_top(magazine, kept);
 }
 
 void mbr_caches_collect_locked(mbr_arena *arena)
@@ -85,7 +85,7 @@ static void grow_magazine(mbr_arena *arena, mbr_cache *cache, uint32_t class_ind
 {
     mbr_magazine *magazine = &cache->magazines[class_index];
     uint32_t most = mbr_class_plan(class_index).magazine_limit, count = magazine->limit_count;
-    if (magazine->top_index != count || count >= most)
+    if (mbr_magazine_top(magazine) != count || count >= most)
         return;
     uint32_t grown_count = (uint32_t)mbr_min(count * UINT64_C(2), most);
     _Atomic uint32_t *grown =
@@ -109,11 +109,11 @@ static void make_room_locked(mbr_arena *arena, mbr_cache *cache, uint32_t class_
     MBR_REQUIRES(&arena->lock)
 {
     mbr_magazine *magazine = &cache->magazines[class_index];
-    if (magazine->top_index == magazine->limit_count)
+    if (mbr_magazine_top(magazine) == magazine->limit_count)
         sink_locked(arena, cache, magazine, batch_of(magazine));
     if (!mbr_cache_has_room(cache, class_index))
         for (uint32_t i = MBR_CLASS_FIRST_LARGE; i < MBR_CLASS_COUNT; i++)
-            sink_locked(arena, cache, &cache->magazines[i], cache->magazines[i].top_index);
+            sink_locked(arena, cache, &cache->magazines[i], mbr_magazine_top(&cache->magazines[i]));
 }
 
 /* ---- Exchange with the slabs */
@@ -136,11 +136,11 @@ static void keep(mbr_cache *cache, uint32_t class_index, const uint32_t *blocks,
     if (count == 0)
         return;
     mbr_magazine *magazine = &cache->magazines[class_index];
-    MBR_ASSERT(magazine->top_index == 0);
+    MBR_ASSERT(mbr_magazine_top(magazine) == 0);
     cache->large_bytes += count * magazine->counted_bytes;
-    while (count-- != 0)
-        atomic_store_explicit(
-            &magazine->blocks[magazine->top_index++], blocks[count], memory_order_release);
+    for (uint32_t i = 0; i < count; i++)
+        atomic_store_explicit(&magazine->blocks[i], blocks[count - 1 - i], memory_order_release);
+    mbr_magazine_set_top(magazine, count);
 }
 
 uint32_t mbr_cache_refill(mbr_arena *arena, mbr_cache *cache, uint32_t class_index)

@@ -31,13 +31,25 @@ static inline mbr_cache *mbr_cache_find(mbr_arena *arena)
     return __builtin_expect(cache != NULL, 1) ? cache : mbr_cache_open(arena);
 }
 
+/* Others, who hold the arena's lock, look no further than this: a block that is being pushed right
+ * now they see or do not see, as if they had come a moment later or earlier. */
+static inline uint32_t mbr_magazine_top(const mbr_magazine *magazine)
+{
+    return atomic_load_explicit(&magazine->top_index, memory_order_relaxed);
+}
+
+static inline void mbr_magazine_set_top(mbr_magazine *magazine, uint32_t top_index)
+{
+    atomic_store_explicit(&magazine->top_index, top_index, memory_order_relaxed);
+}
+
 /* A block of the class, or 0. Others may have taken what is below the top. */
 static inline uint32_t mbr_cache_pop(mbr_cache *cache, uint32_t class_index)
 {
     mbr_magazine *magazine = &cache->magazines[class_index];
-    while (magazine->top_index != 0) {
-        uint32_t block = atomic_exchange_explicit(
-            &magazine->blocks[--magazine->top_index], 0, memory_order_acquire);
+    for (uint32_t top = mbr_magazine_top(magazine); top-- != 0;) {
+        mbr_magazine_set_top(magazine, top);
+        uint32_t block = atomic_exchange_explicit(&magazine->blocks[top], 0, memory_order_acquire);
         cache->large_bytes -= magazine->counted_bytes;
         if (__builtin_expect(block != 0, 1))
             return block;
@@ -48,7 +60,7 @@ static inline uint32_t mbr_cache_pop(mbr_cache *cache, uint32_t class_index)
 static inline bool mbr_cache_has_room(const mbr_cache *cache, uint32_t class_index)
 {
     const mbr_magazine *magazine = &cache->magazines[class_index];
-    return magazine->top_index != magazine->limit_count &&
+    return mbr_magazine_top(magazine) != magazine->limit_count &&
         cache->large_bytes + magazine->counted_bytes <= MBR_CACHE_LARGE_LIMIT_BYTES;
 }
 
@@ -57,7 +69,9 @@ static inline void mbr_cache_push(mbr_cache *cache, uint32_t class_index, uint32
 {
     mbr_magazine *magazine = &cache->magazines[class_index];
     cache->large_bytes += magazine->counted_bytes;
-    atomic_store_explicit(&magazine->blocks[magazine->top_index++], block, memory_order_release);
+    uint32_t top = mbr_magazine_top(magazine);
+    atomic_store_explicit(&magazine->blocks[top], block, memory_order_release);
+    mbr_magazine_set_top(magazine, top + 1);
 }
 
 /* A block out of the slabs; more go to the magazine. `cache` may be NULL. 0: there is none. */

@@ -145,10 +145,10 @@ typedef struct mbr_tally_page {
 /* ---- Threads' caches ----------------------------------------------------------------------------
  * A magazine is a stack of blocks. Its thread pushes and pops without a lock; whoever holds the
  * arena's lock may empty it at any moment, so a pop is an exchange. Entries at or above top_index
- * are 0; those below may have been taken. */
+ * are 0, but for one that its thread pushes right now; those below may have been taken. */
 typedef struct mbr_magazine {
     _Atomic uint32_t *blocks;
-    uint32_t top_index; /* its thread's */
+    _Atomic uint32_t top_index; /* written by its thread alone (mbr_magazine_top) */
     uint32_t limit_count;
     uint64_t counted_bytes; /* of a block of a large class; 0: small ones are not counted */
     void *block;            /* of a magazine that grew: what is to be released */

@@ -304,6 +304,7 @@ mbr_status mbr_context::defer(
 
 uint64_t mbr_context::reap()
 {
+    reap_count++;
     mbr_lock_assert_none_held();
     std::deque<Entry> done;
     {

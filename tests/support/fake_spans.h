@@ -95,6 +95,7 @@ struct mbr_context {
     mbr_status defer(
         const uint64_t *stream_ids, uint32_t stream_count, mbr_deferred *entry, mbr_error *error);
     uint64_t reap();
+    std::atomic<uint64_t> reap_count{0};
     std::atomic<uint64_t> reactivated_count{0}, stream_wait_count{0};
     mbr_deferred *reactivate(mbr_shelf *shelf, uint64_t stream_id, bool behind_others,
         bool (*fits)(const mbr_deferred *entry, const void *wanted), const void *wanted);

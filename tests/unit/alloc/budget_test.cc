@@ -128,6 +128,45 @@ TEST(ArenaBudget, Reclaim_CompletedReleases_AreReapedBeforeARefusal)
     world.FreeAll();
 }
 
+/* A caller that spins until a stream is done is refused again and again (P11): each time the queue
+ * is looked at once, and the backing asked once. */
+TEST(ArenaBudget, Refusal_WhereNothingCouldBeGivenBack_AsksEverybodyOnce)
+{
+    World world(160 * kMiB);
+    mbr_alloc_result first = world.Alloc(Request{100 * kMiB, 0, kStream}), result = {};
+    world.context.hold(kStream);
+    EXPECT_EQ(world.FreeAfter(first.allocation, {}), MBR_OK);
+    for (int i = 0; i < 3; i++) {
+        uint64_t takes = world.backing->take_count, evicts = world.backing->evict_count;
+        uint64_t reaps = world.context.reap_count;
+        mbr_refusal refusal = NewRefusal();
+        mbr_error error = NewError();
+        Request request{100 * kMiB};
+        request.refusal = &refusal;
+        EXPECT_EQ(world.TryAlloc(request, &result, &error), MBR_OVER_BUDGET);
+        EXPECT_EQ(takes + 1, world.backing->take_count);
+        EXPECT_EQ(evicts + 1, world.backing->evict_count);
+        EXPECT_EQ(reaps + 1, world.context.reap_count);
+        EXPECT_EQ(refusal.deferred_bytes, 100 * kMiB);
+        EXPECT_EQ(error.status, MBR_OVER_BUDGET);
+    }
+    world.context.finish(kStream);
+    world.Keep(world.Alloc(100 * kMiB).allocation);
+    world.FreeAll();
+}
+
+TEST(ArenaBudget, Refusal_AfterSomethingWasGivenBack_AsksOnceMore)
+{
+    World world(160 * kMiB);
+    world.Keep(world.Alloc(100 * kMiB).allocation);
+    world.backing->hoard(50 * kMiB);
+    mbr_alloc_result result = {};
+    uint64_t takes = world.backing->take_count;
+    EXPECT_EQ(world.TryAlloc(Request{100 * kMiB}, &result), MBR_OVER_BUDGET);
+    EXPECT_EQ(takes + 2, world.backing->take_count);
+    world.FreeAll();
+}
+
 TEST(ArenaBudget, Reclaim_CompletedReleasesOfASpanOfItsOwn_MakeRoomForAnother)
 {
     World world(70 * kMiB);
