@@ -234,7 +234,8 @@ static bool may_disown_locked(
         const mbr_slot *slot = &range->slots[i];
         if (slot->state != MBR_SLOT_COMMITTED || slot->holder != holder ||
             slot->extent->payer != holder || slot->extent->slot_count != 1 ||
-            slot->extent->keeps != NULL || mbr_slot_offset(range, i) != whole_end)
+            slot->extent->keeps != NULL || slot->is_sealed ||
+            mbr_slot_offset(range, i) != whole_end)
             return false;
         whole_end += slot->extent->bytes;
     }

@@ -81,6 +81,7 @@ void mbr_range_set_slot(mbr_range *range, uint64_t index, mbr_slot_state state)
             atomic_store_explicit(&range->committed_end, offset, memory_order_release);
     }
     if (slot->is_sealed && state != MBR_SLOT_COMMITTED && state != MBR_SLOT_LEAVING) {
+        MBR_ASSERT(state != MBR_SLOT_PARKED); /* whoever adopts it writes there */
         slot->is_sealed = false;
         range->sealed_count--;
     }

@@ -274,6 +274,30 @@ TEST(Seal, TheLastSharerDecommits_OpensAsItsEndDoes)
     world.end(world.source);
 }
 
+// Only what may be written goes back to the cache where it stands.
+TEST(Seal, DisownedInPlace_OnlyOnceItIsOpen)
+{
+    SealWorld world;
+    ASSERT_EQ(MBR_OK, world.seal());
+    world.refuse_protect(1, FaultKind::kRefuse, true);
+    world.end_prefix();
+    mbr_range_part part = {world.source, 0, 0, kShared * kGranule};
+    mbr_grow_options options = {};
+    options.holder = world.kv;
+    options.parts = &part;
+    options.part_count = 1;
+    mbr_range_grow_result result = {};
+    result.struct_size = sizeof(result);
+    EXPECT_FALSE(mbr_backing_disown(world.backing, &options, &result));
+    world.fake.faults.clear();
+    mbr_backing_trim(world.backing, UINT64_MAX);
+    EXPECT_TRUE(mbr_backing_disown(world.backing, &options, &result));
+    EXPECT_EQ(kShared * kGranule, world.figures(world.source).parked_bytes);
+    EXPECT_EQ(kShared, world.writable());
+    EXPECT_TRUE(world.agree());
+    world.end(world.source);
+}
+
 // Whoever edits the range meanwhile opens it when he is done; nobody waits for him.
 TEST(Seal, PrefixEndsWhileItsSourceGrows_OpensAfterTheGrowth)
 {
