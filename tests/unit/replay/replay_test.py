@@ -125,6 +125,13 @@ class Report(unittest.TestCase):
         self.check_end(report)
         self.assertGreater(report["requests"]["preempted"] + report["forks"]["refused"], 0)
 
+    def test_protected_prefixes_are_written_by_nobody(self):
+        for layout in ("seq-major", "window-major"):
+            report = replay(self, SAMPLE, "--protect", "--verify", "--fork-every", "2", "--budget", "96MiB", "--model", SMALL,
+                            "--layout", layout, "--extent", "64KiB", "--max-requests", "40")
+            self.check_end(report)
+            self.assertGreater(report["prefix"]["row_bytes"]["shared"], 0)
+
     def test_weights_sleep_and_wake_and_extents_stand_ahead(self):
         more = ["--verify", "--paged", "--fork-every", "3", "--sleep-every", "5", "--weights", "32MiB", "--ahead", "64MiB",
                 "--model", SMALL, "--max-requests", "50"]

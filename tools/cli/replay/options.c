@@ -48,6 +48,7 @@ enum {
     KEY_WEIGHTS,
     KEY_AHEAD,
     KEY_PAGED,
+    KEY_PROTECT,
 };
 
 static const struct argp_option option_table[] = {
@@ -101,6 +102,8 @@ static const struct argp_option option_table[] = {
         "With --verify: a row for each token in paged stores beside the caches, which are forked, "
         "written, rewound, preempted and restored as the requests go on",
         0},
+    {"protect", KEY_PROTECT, NULL, 0,
+        "Protect each prefix against the sequence that it was made of: a stray write faults", 0},
     {"fork-every", KEY_FORK_EVERY, "COUNT", 0,
         "Of one request in COUNT a second answer, by a sequence that shares the prompt", 0},
     {"sleep-every", KEY_SLEEP_EVERY, "COUNT", 0,
@@ -250,6 +253,9 @@ static error_t parse(int key, char *text, struct argp_state *state)
         return 0;
     case KEY_PAGED:
         options->has_pages = true;
+        return 0;
+    case KEY_PROTECT:
+        options->protects = true;
         return 0;
     case KEY_TRUST:
         options->trusted = true;

@@ -83,6 +83,7 @@ typedef struct mbr_replay_options {
     mbr_replay_prefixes prefixes;
     bool has_stamps;      /* --verify */
     bool has_pages;       /* --paged */
+    bool protects;        /* --protect: prefixes, against their sources */
     uint64_t fork_every;  /* one request in so many; 0: none */
     uint64_t sleep_every; /* the weights sleep or wake after so many requests; 0: there are none */
     uint64_t weight_bytes;

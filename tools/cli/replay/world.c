@@ -175,7 +175,8 @@ int replay_world_seat(replay_world *world, replay_seat *seat, const mbr_replay_o
         mbr_kv_request request = {MBR_SIZED(mbr_kv_request), .mode = options->eager,
             .binding = world->binding, .holder = seat->holder, .geometry = load->model,
             .layout = options->layout, .max_tokens = max_tokens,
-            .extent_bytes = options->extent_bytes};
+            .extent_bytes = options->extent_bytes,
+            .flags = options->protects ? MBR_KV_PROTECT_PREFIXES : 0};
         status = mbr_kv_create(world->manager, &request, &seat->kv, &error);
         usage = MBR_STATUS_CLASS(status) == MBR_CLASS_CALLER;
     }
