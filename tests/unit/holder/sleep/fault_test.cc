@@ -29,9 +29,14 @@ struct Books {
 };
 
 struct Play {
-    explicit Play(std::unique_ptr<SleepWorld> made) : world(std::move(made)) {}
+    explicit Play(std::unique_ptr<SleepWorld> made, bool shares_middle = false)
+        : world(std::move(made)), shares(shares_middle)
+    {
+    }
     std::unique_ptr<SleepWorld> world;
+    bool shares; /* a prefix has the second extent of each range, which then stays */
     mbr_range_reserve_result ranges[2] = {};
+    mbr_prefix_result prefix = sized<mbr_prefix_result>();
 
     Books books()
     {
@@ -49,9 +54,25 @@ struct Play {
             ASSERT_EQ(MBR_OK, world->grow(ranges[i].range, 0, 384 * 1024));
             world->put(ranges[i].address, SleepWorld::pattern(384 * 1024, i));
         }
+        if (shares)
+            share();
+    }
+    void share()
+    {
+        mbr_piece pieces[2];
+        for (int i = 0; i < 2; i++)
+            pieces[i] = {ranges[i].range, 128 * 1024, 128 * 1024};
+        auto request = sized<mbr_prefix_request>();
+        request.piece_count = 2;
+        request.holder = world->holder;
+        request.pieces = pieces;
+        ASSERT_EQ(MBR_OK, mbr_prefix_create(world->manager, &request, &prefix, &world->error));
     }
     void finish()
     {
+        if (shares) {
+            EXPECT_EQ(MBR_OK, mbr_prefix_release(world->manager, prefix.prefix, &world->error));
+        }
         for (uint8_t i = 0; i < 2; i++) {
             EXPECT_TRUE(world->holds(ranges[i].address, 384 * 1024, i));
             world->end(ranges[i].range);
@@ -105,7 +126,7 @@ bool play(Play &play, size_t at, uint64_t nth, const Fault &fault)
 TEST(SleepFault, Heap_FailsAtEachCallOfEachStep_NothingIsLostAndThenItWorks)
 {
     uint64_t met = 0;
-    for (size_t at = 0; at < std::size(kSteps); at++) {
+    for (size_t at = 0; at < 2 * std::size(kSteps); at++) {
         bool more = true;
         for (uint64_t nth = 1; more && !::testing::Test::HasFailure(); nth++) {
             SCOPED_TRACE("step " + std::to_string(at) + ", call " + std::to_string(nth));
@@ -113,8 +134,9 @@ TEST(SleepFault, Heap_FailsAtEachCallOfEachStep_NothingIsLostAndThenItWorks)
             mbr_manager_seams seams = {&heap.heap, nullptr, nullptr, nullptr, nullptr};
             {
                 Play one(std::make_unique<SleepWorld>(8 * kMiB, 64 * kMiB, &seams, nullptr,
-                    std::vector<mbr_option>(), UINT64_MAX, kSmallChunk));
-                more = play(one, at, nth,
+                             std::vector<mbr_option>(), UINT64_MAX, kSmallChunk),
+                    at % 2 != 0);
+                more = play(one, at / 2, nth,
                     {[&](uint64_t n) { heap.fail_at = heap.calls + n; },
                         [&] { return heap.calls >= std::exchange(heap.fail_at, 0); },
                         MBR_OUT_OF_HOST_MEMORY});
@@ -131,15 +153,16 @@ TEST(SleepFault, Slots_FailAtEachCallOfEachStep_NothingIsLostAndThenItWorks)
     const uint32_t slots[] = {FAULTY_RESERVE, FAULTY_EXTENT_CREATE, FAULTY_MAP, FAULTY_PROTECT};
     uint64_t met[FAULTY_SLOT_COUNT] = {};
     for (uint32_t slot : slots)
-        for (size_t at = 2; at < std::size(kSteps); at++) {
+        for (size_t at = 2 * 2; at < 2 * std::size(kSteps); at++) {
             bool more = true;
             for (uint64_t nth = 1; more && !::testing::Test::HasFailure(); nth++) {
                 SCOPED_TRACE("slot " + std::to_string(slot) + ", step " + std::to_string(at) +
                     ", call " + std::to_string(nth));
                 Faulty faulty;
                 Play one(std::make_unique<SleepWorld>(8 * kMiB, 64 * kMiB, nullptr, kFaulty,
-                    faulty.options(), UINT64_MAX, kSmallChunk));
-                more = play(one, at, nth,
+                             faulty.options(), UINT64_MAX, kSmallChunk),
+                    at % 2 != 0);
+                more = play(one, at / 2, nth,
                     {[&](uint64_t n) { faulty.fail(slot, n); }, [&] { return faulty.stop(); },
                         MBR_SYSTEM});
                 met[slot] += more;
