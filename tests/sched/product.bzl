@@ -117,6 +117,23 @@ _FILES = {
         "//host/ep": _EP,
         "//host/loader": ["call"],
     },
+    "kv": {
+        "//abi/base": _BASE,
+        "//host/backing": ["extent_rule"],
+        "//host/holder/geometry": [
+            "commit",
+            "error",
+            "extents",
+            "layout",
+            "model",
+            "nearest",
+        ],
+        "//host/holder/kv": [
+            "ahead",
+            "grow",
+            "pace",
+        ],
+    },
 }
 
 # Files with a header before them: it has the journal see what they do, or scenarios look.
@@ -131,6 +148,7 @@ _DOORS = {
     "ep": "ep_door",
     "alloc": "ep_door",
     "backing": "ep_door",
+    "kv": "kv_door",
 }
 
 # What the files of a world's scenarios include.
@@ -148,6 +166,10 @@ _INCLUDED = {
         ":backing",
         ":ep",
         ":product_headers",
+    ],
+    "kv": [
+        ":engine",
+        ":explore",
     ],
 }
 
@@ -251,6 +273,10 @@ def alloc_twin(name, **more):
 def backing_twin(name, test = "backing", **more):
     """A twin with one step less in the backing."""
     twin(name = name, package = "//host/backing", test = test, world = "backing", **more)
+
+def kv_twin(name, **more):
+    """A twin with one step less in a KV cache's growth."""
+    twin(name = name, package = "//host/holder/kv", test = "offer", world = "kv", **more)
 
 def scenarios(name, world = "governor"):
     """The test NAME_test, whose file twins run too."""

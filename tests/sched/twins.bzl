@@ -1,6 +1,6 @@
 """Twins: the product with one step taken out of one file, and the scenario that must notice."""
 
-load(":product.bzl", "alloc_twin", "backing_twin", "ep_twin", "twin")
+load(":product.bzl", "alloc_twin", "backing_twin", "ep_twin", "kv_twin", "twin")
 
 def governor_twins():
     # ---- Twins of the governor
@@ -563,4 +563,38 @@ def backing_twins():
         scenario = "Sched_Alias.AttachAgainst*",
         stem = "prefix",
         test = "alias",
+    )
+
+def kv_twins():
+    # ---- Twins of a KV cache's growth
+    # Its thread looks at an offer, and leaves it for whoever takes it back.
+    kv_twin(
+        name = "offer_is_taken_twice",
+        edit = "s/atomic_exchange_explicit[(]&sequence->offered_tokens, 0,/atomic_load_explicit(\\&sequence->offered_tokens,/; s/memory_order_acq_rel[)];/memory_order_acquire);/",
+        scenario = "Sched_Offer.*",
+        stem = "grow",
+    )
+
+    # What of an offer was taken before it grew is given back with the rest.
+    kv_twin(
+        name = "offer_begins_where_it_began",
+        edit = "s/memory_order_acq_rel[)] == 0[)]/memory_order_acq_rel) == 0 \\&\\& sequence->offered_first == 0)/",
+        scenario = "Sched_Offer.*",
+        stem = "ahead",
+    )
+
+    # A second one that would adopt or give back takes the first one's mark away.
+    kv_twin(
+        name = "adopting_is_no_mark",
+        edit = "s/sequence->is_adopting = sequence->is_adopting [|][|] may;/sequence->is_adopting = may;/",
+        scenario = "Sched_Offer.*",
+        stem = "ahead",
+    )
+
+    # A growth takes what is offered while more is being adopted, and publishes beside it.
+    kv_twin(
+        name = "growth_awaits_no_adoption",
+        edit = "/^static void begin_growth/,/^}/{/while/,+1d}",
+        scenario = "Sched_Offer.*",
+        stem = "grow",
     )

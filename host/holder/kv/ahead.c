@@ -31,13 +31,14 @@ static mbr_status map_until(mbr_sequence *sequence, uint64_t have, uint64_t soon
     return status;
 }
 
-/* False: its own thread is at it, or it takes no offers. */
+/* False: somebody is at it already, or it takes no offers. */
 static bool begin_adopting_locked(mbr_kv *kv, mbr_sequence *sequence) MBR_REQUIRES(&kv->lock)
 {
     (void)kv;
-    sequence->is_adopting =
+    bool may =
         !sequence->is_adopting && !sequence->is_growing && !sequence->ending && !sequence->is_lent;
-    return sequence->is_adopting;
+    sequence->is_adopting = sequence->is_adopting || may;
+    return may;
 }
 
 static void end_adopting_locked(mbr_kv *kv, mbr_sequence *sequence) MBR_REQUIRES(&kv->lock)
