@@ -50,27 +50,47 @@ static bool falls_asleep(const mbr_range_run *run)
     return is_committed(run) && (run->flags & MBR_RUN_SHARED) == 0;
 }
 
-static void add_piece(
-    mbr_tag *tag, uint32_t room, const mbr_sleep_range *range, const mbr_range_run *run)
+/* Of the run, what is to be asleep already. */
+static uint64_t bytes_in_pieces(
+    const mbr_tag *tag, mbr_range_handle range, const mbr_range_run *run)
 {
-    if (tag->pieces != NULL && tag->piece_count == room)
-        return;
-    if (tag->pieces != NULL) {
-        tag->pieces[tag->piece_count] = (mbr_piece){range->range, run->offset_bytes, run->bytes};
-        tag->addresses[tag->piece_count] = range->address + run->offset_bytes;
+    uint64_t bytes = 0, run_end = run->offset_bytes + run->bytes;
+    for (uint32_t i = 0; i < tag->piece_count; i++) {
+        const mbr_piece *piece = &tag->pieces[i];
+        uint64_t from = mbr_max(piece->offset_bytes, run->offset_bytes);
+        uint64_t to = mbr_min(piece->offset_bytes + piece->bytes, run_end);
+        if (piece->range.value == range.value && from < to)
+            bytes += to - from;
     }
-    tag->piece_count++;
-    tag->bytes += run->bytes;
+    return bytes;
 }
 
-/* Counts the runs that sleep, and lists them once there is room. Kept ranges do not change, but
- * others may stop sharing with them meanwhile: for what that adds there may be no room, and it
+typedef struct mbr_piece_list {
+    mbr_piece *pieces; /* NULL: they are counted */
+    uint64_t *addresses;
+    uint32_t count, room;
+    uint64_t bytes;
+} mbr_piece_list;
+
+static void add_piece(mbr_piece_list *list, const mbr_sleep_range *range, const mbr_range_run *run)
+{
+    if (list->pieces != NULL && list->count == list->room)
+        return;
+    if (list->pieces != NULL) {
+        list->pieces[list->count] = (mbr_piece){range->range, run->offset_bytes, run->bytes};
+        list->addresses[list->count] = range->address + run->offset_bytes;
+    }
+    list->count++;
+    list->bytes += run->bytes;
+}
+
+/* Counts the runs that fall asleep, and lists them once there is room. Kept ranges do not change,
+ * but others may stop sharing with them meanwhile: for what that adds there may be no room, and it
  * stays. */
-static mbr_status walk_pieces(mbr_sleeper *sleeper, mbr_tag *tag, uint32_t room, mbr_error *error)
+static mbr_status walk_runs(
+    mbr_sleeper *sleeper, const mbr_tag *tag, mbr_piece_list *list, mbr_error *error)
 {
     const mbr_sleep_range *range;
-    tag->piece_count = 0;
-    tag->bytes = 0;
     DL_FOREACH(tag->ranges, range)
     {
         mbr_range_run run = {MBR_SIZED(mbr_range_run)};
@@ -83,8 +103,8 @@ static mbr_status walk_pieces(mbr_sleeper *sleeper, mbr_tag *tag, uint32_t room,
                 return status;
             if (run.bytes == 0)
                 break;
-            if (falls_asleep(&run))
-                add_piece(tag, room, range, &run);
+            if (falls_asleep(&run) && bytes_in_pieces(tag, range->range, &run) == 0)
+                add_piece(list, range, &run);
         }
     }
     return MBR_OK;
@@ -100,37 +120,48 @@ static void forget_pieces(mbr_sleeper *sleeper, mbr_tag *tag)
     tag->bytes = 0;
 }
 
+/* The tag's pieces, and behind them what falls asleep now: first in `list`, which the tag then has.
+ */
+static mbr_status extend_pieces(
+    mbr_sleeper *sleeper, mbr_tag *tag, mbr_piece_list *list, mbr_error *error)
+{
+    if (list->pieces == NULL || list->addresses == NULL)
+        return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for %u pieces", list->room);
+    for (; list->count < tag->piece_count; list->count++) {
+        list->pieces[list->count] = tag->pieces[list->count];
+        list->addresses[list->count] = tag->addresses[list->count];
+    }
+    list->bytes = tag->bytes;
+    mbr_status status = walk_runs(sleeper, tag, list, error);
+    if (status != MBR_OK)
+        return status;
+    forget_pieces(sleeper, tag);
+    tag->pieces = list->pieces;
+    tag->addresses = list->addresses;
+    tag->piece_count = list->count;
+    tag->bytes = list->bytes;
+    return MBR_OK;
+}
+
 static mbr_status list_pieces(mbr_sleeper *sleeper, mbr_tag *tag, mbr_error *error)
 {
-    mbr_status status = walk_pieces(sleeper, tag, 0, error);
-    if (status != MBR_OK || tag->piece_count == 0)
+    mbr_piece_list list = {0};
+    mbr_status status = walk_runs(sleeper, tag, &list, error);
+    if (status != MBR_OK || list.count == 0)
         return status;
-    uint32_t count = tag->piece_count;
-    tag->pieces = mbr_heap_allocate(&sleeper->heap, count * sizeof(*tag->pieces));
-    tag->addresses = mbr_heap_allocate(&sleeper->heap, count * sizeof(*tag->addresses));
-    if (tag->pieces == NULL || tag->addresses == NULL) {
-        forget_pieces(sleeper, tag);
-        return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for %u pieces", count);
+    uint32_t room = tag->piece_count + list.count;
+    list = (mbr_piece_list){.pieces = mbr_heap_allocate(&sleeper->heap, room * sizeof(mbr_piece)),
+        .addresses = mbr_heap_allocate(&sleeper->heap, room * sizeof(uint64_t)),
+        .room = room};
+    status = extend_pieces(sleeper, tag, &list, error);
+    if (status != MBR_OK) {
+        mbr_heap_release(&sleeper->heap, list.pieces);
+        mbr_heap_release(&sleeper->heap, list.addresses);
     }
-    return walk_pieces(sleeper, tag, count, error);
+    return status;
 }
 
 /* ---- Giving back */
-
-/* Of the run, what is to be asleep. */
-static uint64_t bytes_in_pieces(
-    const mbr_tag *tag, mbr_range_handle range, const mbr_range_run *run)
-{
-    uint64_t bytes = 0, run_end = run->offset_bytes + run->bytes;
-    for (uint32_t i = 0; i < tag->piece_count; i++) {
-        const mbr_piece *piece = &tag->pieces[i];
-        uint64_t from = mbr_max(piece->offset_bytes, run->offset_bytes);
-        uint64_t to = mbr_min(piece->offset_bytes + piece->bytes, run_end);
-        if (piece->range.value == range.value && from < to)
-            bytes += to - from;
-    }
-    return bytes;
-}
 
 /* What of the ranges is on its way back, what stays since others have it, and what is committed or
  * stuck all the same. */
@@ -265,6 +296,11 @@ static mbr_status sleep_on(mbr_sleeper *sleeper, mbr_tag *tag, const mbr_sleep_r
             "the tag %llu sleeps without contents; they cannot be kept any more",
             (unsigned long long)request->tag);
     if (request->level == MBR_SLEEP_DROP) {
+        mbr_status status = await_streams(sleeper, request, error);
+        if (status == MBR_OK)
+            status = list_pieces(sleeper, tag, error); /* what nobody else has any more */
+        if (status != MBR_OK)
+            return status;
         tag->keeps = false;
         mbr_chunks_return(sleeper, tag);
     }

@@ -185,6 +185,39 @@ TEST(SleepShared, OthersEndMeanwhile_TheBillMovesAndTheWakeFindsThePrefix)
     }
 }
 
+/* Told once more to sleep: at level 2 what has become its own goes, too; at level 1 it stays, since
+ * its contents are to be kept. */
+TEST(SleepShared, SleepsOnceMoreAfterTheOthersEnded_GivesUpWhatIsItsOwnNow)
+{
+    for (bool source_sleeps : {true, false}) {
+        for (uint32_t level : kLevels) {
+            SharedWorld world(source_sleeps);
+            ASSERT_EQ(MBR_OK, world.sleep(kTag, level)) << world.error.text;
+            world.end_prefix();
+            world.end_other();
+            if (level == MBR_SLEEP_KEEP) {
+                ASSERT_EQ(MBR_OK, world.sleep(kTag, level)) << world.error.text;
+                EXPECT_EQ(kShared, world.slept.shared_bytes);
+                EXPECT_EQ((Bill{kShared, 0}), world.bill());
+                EXPECT_TRUE(world.shares());
+            }
+            ASSERT_EQ(MBR_OK, world.sleep(kTag, MBR_SLEEP_DROP)) << world.error.text;
+            EXPECT_EQ(kAll, world.slept.slept_bytes);
+            EXPECT_EQ(kShared, world.slept.released_bytes);
+            EXPECT_EQ(0u, world.slept.shared_bytes + world.slept.residual_bytes);
+            EXPECT_EQ((Bill{0, 0}), world.bill());
+            EXPECT_EQ(kAll, world.SleepWorld::read().asleep_bytes);
+            EXPECT_TRUE(world.clean());
+            ASSERT_EQ(MBR_OK, world.wake(kTag, MBR_WAKE_ZEROED)) << world.error.text;
+            EXPECT_EQ(kAll, world.woken.woken_bytes);
+            world.await(world.native); /* the fills */
+            EXPECT_TRUE(std::vector<uint8_t>(kAll) == world.get(world.tagged.address, kAll));
+            EXPECT_EQ((Bill{kAll, 0}), world.bill());
+            EXPECT_EQ(0u, world.read(world.tagged.range).shared_bytes);
+        }
+    }
+}
+
 TEST(SleepShared, WakeIsRefused_ItSleepsOnAndEveryFigureIsAsBefore)
 {
     for (bool source_sleeps : {true, false}) {
