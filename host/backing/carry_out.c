@@ -191,8 +191,7 @@ bool mbr_extent_needs_fill(const mbr_range *range, const mbr_extent *extent, uin
     if (extent->content == MBR_CONTENT_ZERO)
         return false;
     return (flags & MBR_GROW_ZEROED) != 0 || extent->isolation_group != range->isolation_group ||
-        (extent->content == MBR_CONTENT_UNDEFINED &&
-            atomic_load_explicit(&range->backing->has_groups, memory_order_relaxed));
+        (extent->content == MBR_CONTENT_UNDEFINED && mbr_port_has_groups(range->backing->port));
 }
 
 static mbr_status fill_item(mbr_growth_run *run, mbr_plan_item *item)

@@ -198,10 +198,6 @@ struct mbr_backing {
     mbr_lock lock;
     mbr_condition edited; /* an editor is done, or an attach */
     bool attaching;       /* one attach at a time: the first mapping of a held extent is its own */
-    uint32_t first_group; /* isolation groups: the first one served, and whether there are more */
-    bool has_group;
-    _Atomic bool has_groups; /* written under the lock; a growth looks without it, after its extents
-                              * were made: of what another group gave back it then knows */
     _Atomic uint64_t keep_bytes;
     _Atomic bool pads;           /* the plugin owns what it aligns plain allocations with */
     _Atomic uint64_t idle_bytes; /* of slabs above */
@@ -236,12 +232,6 @@ struct mbr_backing {
     uint64_t extent_count, live_count, cached_count, prefix_count, span_count;
     uint64_t quarantined_count, retained_bytes;
 };
-
-/* ---- range.c, carry_out.c: isolation groups ----
- * From the second group on, fresh memory that the mechanism does not call zero is filled: it may
- * hold what another group gave back to the system (I21). */
-void mbr_backing_serve_group_locked(mbr_backing *backing, uint32_t isolation_group)
-    MBR_REQUIRES(&backing->lock);
 
 /* ---- backing.c ---- */
 mbr_device_state mbr_backing_device_locked(const mbr_backing *backing) MBR_REQUIRES(&backing->lock);

@@ -54,6 +54,12 @@ bool mbr_port_is_gated(const mbr_port *port);
 bool mbr_port_try_enter_gate(const mbr_port *port);
 void mbr_port_leave_gate(const mbr_port *port);
 
+/* Isolation groups that memory of the mechanism serves, through whichever backing: one group's is
+ * said before memory is made for it. Once there are several, what the plugin hands out and does not
+ * know the contents of may be what another group gave back to it (I21). */
+void mbr_port_serve_group(mbr_port *port, uint32_t isolation_group);
+bool mbr_port_has_groups(const mbr_port *port);
+
 /* Devices that get access beside the mechanism's own; set, once checked, before anything is mapped.
  */
 #define MBR_PEER_LIMIT_COUNT 63

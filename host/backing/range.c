@@ -371,15 +371,6 @@ static mbr_status reserve_new(
     return MBR_OK;
 }
 
-void mbr_backing_serve_group_locked(mbr_backing *backing, uint32_t isolation_group)
-{
-    if (!backing->has_group)
-        backing->first_group = isolation_group;
-    backing->has_group = true;
-    if (isolation_group != backing->first_group)
-        atomic_store_explicit(&backing->has_groups, true, memory_order_relaxed);
-}
-
 mbr_status mbr_backing_reserve(
     mbr_backing *backing, const mbr_range_options *options, mbr_range **range, mbr_error *error)
 {
@@ -402,8 +393,8 @@ mbr_status mbr_backing_reserve(
 
     mbr_graphs graphs = mbr_context_graphs_now(options->context, 0);
     bool gated = mbr_port_is_gated(backing->port); /* what of them is not adopted would stay */
+    mbr_port_serve_group(backing->port, options->isolation_group);
     mbr_lock_take(&backing->lock);
-    mbr_backing_serve_group_locked(backing, options->isolation_group);
     mbr_range *found = gated ? NULL : find_aliased(backing, &wanted, &options->alias);
     if (found == NULL)
         found = find_cached(

@@ -104,11 +104,9 @@ static mbr_status allocate_eager(mbr_backing *backing, const mbr_span *span, uin
     if (status != MBR_OK)
         return status;
     *answered = true;
-    mbr_lock_take(&backing->lock);
-    mbr_backing_serve_group_locked(backing, span->isolation_group);
-    bool zeroed = atomic_load_explicit(&backing->has_groups, memory_order_relaxed) &&
-        backing->mechanism->fresh_content != MBR_CONTENT_ZERO;
-    mbr_lock_drop(&backing->lock);
+    mbr_port_serve_group(backing->port, span->isolation_group);
+    bool zeroed =
+        mbr_port_has_groups(backing->port) && backing->mechanism->fresh_content != MBR_CONTENT_ZERO;
     status = mbr_port_allocate(backing->port, span->bytes, align_bytes, most_bytes,
         zeroed ? MBR_ALLOCATE_ZEROED : 0, answer, error);
     uint64_t granted = mbr_min(answer->owned_bytes, most_bytes);

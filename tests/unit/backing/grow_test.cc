@@ -331,6 +331,53 @@ TEST(Grow, FreshMemoryThatIsNotZero_IsFilledOnceThereAreTwoGroups)
         world.end(range);
 }
 
+// Authorities have a backing each, over the one memory of the plugin.
+TEST(Grow, FreshMemoryThatIsNotZero_IsFilledWhereTheOtherGroupIsUnderAnotherAuthority)
+{
+    World world;
+    world.fake.fresh_content = MBR_CONTENT_UNDEFINED;
+    mbr_range *first = world.reserve(64 * kGranule, {kGranule, kGranule, 0}, 0, 7);
+    ASSERT_EQ(MBR_OK, world.grow(first, 0, 4 * kGranule));
+    world.end(first);
+    mbr_backing_trim(world.backing, 0); /* what the group wrote is the plugin's */
+    mbr_error error = {};
+    error.struct_size = sizeof(error);
+    mbr_authority *second;
+    mbr_authority_options authority = {
+        "second", MBR_TIER_HOST, UINT64_C(64) << 20, nullptr, 0, nullptr};
+    ASSERT_EQ(MBR_OK, mbr_authority_create(world.governor, &authority, &second, &error));
+    mbr_holder *payer;
+    mbr_holder_options holder = {"kv", MBR_ROLE_KV, MBR_NO_ALLOWANCE, false, {}};
+    ASSERT_EQ(MBR_OK, mbr_holder_create(second, &holder, &payer, &error));
+    mbr_backing *backing;
+    mbr_backing_options beside = {
+        world.port, second, "cache", UINT64_MAX, &world.heap.heap, UINT64_C(1000000000), 0};
+    ASSERT_EQ(MBR_OK, mbr_backing_create(&beside, &backing, &error)) << error.text;
+    mbr_range_options wanted = {};
+    wanted.context = world.context;
+    wanted.bytes = 64 * kGranule;
+    wanted.growth = {kGranule, kGranule, 0};
+    wanted.isolation_group = 8;
+    mbr_range *range;
+    ASSERT_EQ(MBR_OK, mbr_backing_reserve(backing, &wanted, &range, &error)) << error.text;
+    mbr_range_part part = {range, 0, 0, 2 * kGranule};
+    mbr_grow_options options = {};
+    options.holder = payer;
+    options.stream_id = world.stream;
+    options.parts = &part;
+    options.part_count = 1;
+    mbr_range_grow_result result = {};
+    result.struct_size = sizeof(result);
+    uint64_t fills = world.line.fill_count;
+    EXPECT_EQ(MBR_OK, mbr_backing_grow(backing, &options, &result, &error)) << error.text;
+    EXPECT_EQ(fills + 2, world.line.fill_count);
+    EXPECT_EQ(static_cast<uint32_t>(MBR_CONTENT_ZERO), result.content);
+    world.end(range);
+    EXPECT_EQ(MBR_OK, mbr_backing_destroy(backing, &error)) << error.text;
+    EXPECT_EQ(MBR_OK, mbr_holder_destroy(payer, &error)) << error.text;
+    EXPECT_EQ(MBR_OK, mbr_authority_destroy(second, &error)) << error.text;
+}
+
 /* ---- Every fallible call fails once
  * -------------------------------------------------------------------- */
 
