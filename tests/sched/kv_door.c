@@ -143,6 +143,18 @@ mbr_status mbr_manager_begin_chore(
     return MBR_OK;
 }
 
+mbr_status mbr_giver_join(mbr_manager *manager, mbr_holder_handle holder,
+    const mbr_giver_calls *calls, void *self, mbr_giver *giver, mbr_error *error)
+{
+    (void)manager, (void)holder, (void)calls, (void)self, (void)giver, (void)error;
+    return MBR_OK;
+}
+
+void mbr_giver_leave(mbr_giver *giver)
+{
+    (void)giver;
+}
+
 void mbr_chore_wake(mbr_chore *chore)
 {
     (void)chore; /* its body looks again anyway */
@@ -214,7 +226,7 @@ void sched_kv_look(void)
 
 void sched_kv_take_back(void)
 {
-    mbr_kv_take_back(&world.kv);
+    mbr_kv_take_back(&world.kv, UINT64_MAX);
 }
 
 uint64_t sched_kv_tokens(void)

@@ -578,7 +578,7 @@ def kv_twins():
     # What of an offer was taken before it grew is given back with the rest.
     kv_twin(
         name = "offer_begins_where_it_began",
-        edit = "s/memory_order_acq_rel[)] == 0[)]/memory_order_acq_rel) == 0 \\&\\& sequence->offered_first == 0)/",
+        edit = "s/if [(]!stood[)]/if (!stood \\&\\& sequence->offered_first == 0)/",
         scenario = "Sched_Offer.*",
         stem = "ahead",
     )

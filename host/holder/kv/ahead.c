@@ -55,8 +55,11 @@ static void offer_locked(mbr_kv *kv, mbr_sequence *sequence, mbr_token_range tok
     (void)kv;
     sequence->committed_bytes += bytes;
     sequence->adopted_tokens = tokens.end;
-    if (atomic_exchange_explicit(&sequence->offered_tokens, tokens.end, memory_order_acq_rel) == 0)
+    bool stood =
+        atomic_exchange_explicit(&sequence->offered_tokens, tokens.end, memory_order_acq_rel) != 0;
+    if (!stood)
         sequence->offered_first = tokens.first;
+    sequence->offered_bytes = bytes + (stood ? sequence->offered_bytes : 0);
 }
 
 /* One growth. False: nothing is due, or can be had without asking anybody. Drops the lock. */
@@ -77,13 +80,13 @@ static bool adopt_next_locked(mbr_kv *kv, mbr_sequence *sequence, uint64_t due)
     return adopted;
 }
 
-/* Drops the lock; a sequence of the list stays there. */
-static bool take_back_locked(mbr_kv *kv, mbr_sequence *sequence) MBR_REQUIRES(&kv->lock)
+/* How much. Drops the lock; a sequence of the list stays there. */
+static uint64_t take_back_locked(mbr_kv *kv, mbr_sequence *sequence) MBR_REQUIRES(&kv->lock)
 {
     if (atomic_load_explicit(&sequence->offered_tokens, memory_order_relaxed) == 0 ||
         !begin_adopting_locked(kv, sequence))
-        return false;
-    uint64_t first = sequence->offered_first, bytes;
+        return 0;
+    uint64_t first = sequence->offered_first, bytes = 0;
     uint64_t end = atomic_exchange_explicit(&sequence->offered_tokens, 0, memory_order_acq_rel);
     mbr_lock_drop(&kv->lock);
     bool gave = end != 0 && mbr_sequence_disown(sequence, first, end, &bytes);
@@ -95,18 +98,38 @@ static bool take_back_locked(mbr_kv *kv, mbr_sequence *sequence) MBR_REQUIRES(&k
         atomic_store_explicit(&sequence->offered_tokens, end, memory_order_release);
     }
     end_adopting_locked(kv, sequence);
-    return gave;
+    return gave ? bytes : 0;
 }
 
-bool mbr_kv_take_back(mbr_kv *kv)
+uint64_t mbr_kv_take_back(mbr_kv *kv, uint64_t wanted_bytes)
 {
-    bool gave = false;
+    uint64_t bytes = 0;
     mbr_lock_take(&kv->lock);
-    for (mbr_sequence *at = kv->sequences; at != NULL; at = at->next)
-        gave = take_back_locked(kv, at) || gave;
+    for (mbr_sequence *at = kv->sequences; at != NULL && bytes < wanted_bytes; at = at->next)
+        bytes += take_back_locked(kv, at);
     mbr_lock_drop(&kv->lock);
-    return gave;
+    return bytes;
 }
+
+static uint64_t could_give(void *self, uint64_t wanted_bytes)
+{
+    mbr_kv *kv = self;
+    uint64_t bytes = 0;
+    mbr_lock_take(&kv->lock);
+    for (const mbr_sequence *at = kv->sequences; at != NULL; at = at->next) {
+        if (atomic_load_explicit(&at->offered_tokens, memory_order_relaxed) != 0)
+            bytes += at->offered_bytes;
+    }
+    mbr_lock_drop(&kv->lock);
+    return mbr_min(bytes, wanted_bytes);
+}
+
+static uint64_t give(void *self, uint64_t wanted_bytes)
+{
+    return mbr_kv_take_back(self, wanted_bytes);
+}
+
+static const mbr_giver_calls giver_calls = {could_give, give};
 
 /* It neither ends nor leaves the list while a mark of it stands. Drops the lock. */
 static mbr_status look_at_locked(
@@ -193,12 +216,17 @@ mbr_status mbr_kv_begin_ahead(mbr_kv *kv, mbr_error *error)
     kv->ahead_sleeps = true;
     status = mbr_manager_begin_chore(kv->manager, kv->binding, &kv->ahead, error);
     kv->has_ahead = status == MBR_OK;
+    /* Where the authority asks as many as it can, what is offered goes back after a rest alone. */
+    if (kv->has_ahead)
+        mbr_giver_join(kv->manager, kv->holder, &giver_calls, kv, &kv->giver, NULL);
     return status;
 }
 
 void mbr_kv_end_ahead(mbr_kv *kv)
 {
-    if (kv->has_ahead)
-        mbr_chore_end(&kv->ahead);
+    if (!kv->has_ahead)
+        return;
+    mbr_giver_leave(&kv->giver);
+    mbr_chore_end(&kv->ahead);
     kv->has_ahead = false;
 }

@@ -179,7 +179,7 @@ mbr_status mbr_sequence_commit(
     mbr_kv_reach reach = {from, to, false};
     mbr_range_grow_result result;
     mbr_status status = grow(sequence, reach, refusal, &result, error);
-    if (MBR_STATUS_CLASS(status) == MBR_CLASS_EXHAUSTED && mbr_kv_take_back(kv))
+    if (MBR_STATUS_CLASS(status) == MBR_CLASS_EXHAUSTED && mbr_kv_take_back(kv, UINT64_MAX) != 0)
         status = grow(sequence, reach, refusal, &result, error);
     if (status != MBR_OK || result.new_bytes == 0)
         return status;

@@ -29,6 +29,7 @@
 #include "abi/base/growable.h"
 #include "abi/base/lock.h"
 #include "abi/base/seam.h"
+#include "host/bind/giver.h"
 #include "host/ep/chore.h"
 #include "host/holder/geometry/commit.h"
 #include "host/holder/geometry/sharing.h"
@@ -76,10 +77,11 @@ struct mbr_kv {
     uint64_t shared_data_bytes; /* rows in those of groups without a window */
     uint64_t copied_bytes;
     uint64_t growth_count, adopted_count;
-    bool has_ahead; /* the next three are in use */
+    bool has_ahead; /* the next four are in use */
     mbr_chore ahead;
     _Atomic bool ahead_sleeps;
     uint64_t looked_ns; /* when the chore last looked; lock */
+    mbr_giver giver;    /* of what is offered */
     uint32_t group_count;
     mbr_kv_group groups[MBR_KV_GROUPS_MAX];
 };
@@ -135,6 +137,7 @@ struct mbr_sequence {
         ahead_tokens; /* growing up to here was mapped ahead, and may have been pressed since */
     uint64_t adopted_tokens; /* ahead, up to here: committed, also where no token needs it yet */
     uint64_t offered_first;  /* of what is offered: it was committed before */
+    uint64_t offered_bytes;  /* of the last offer, taken or not */
     mbr_kv_pace pace;
     bool ending;
     bool has_adopted;            /* all its aliases, which stood there before it came */
@@ -219,8 +222,9 @@ mbr_status mbr_kv_begin_ahead(mbr_kv *kv, mbr_error *error);
 void mbr_kv_end_ahead(mbr_kv *kv);
 /* A sequence has begun or grown. A system call after a rest alone. */
 void mbr_kv_wake_ahead(mbr_kv *kv);
-/* What sequences are offered and have not taken goes back to the cache. False: nothing did. */
-bool mbr_kv_take_back(mbr_kv *kv);
+/* What sequences are offered and have not taken goes back to the cache, until it is enough. How
+ * much did. */
+uint64_t mbr_kv_take_back(mbr_kv *kv, uint64_t wanted_bytes);
 
 /* ---- attach.c -----------------------------------------------------------------------------------
  */

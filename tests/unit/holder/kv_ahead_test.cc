@@ -219,6 +219,40 @@ TEST(KvAhead, WhatIsOffered_GoesToWhoeverIsRefusedInTheCache)
     EXPECT_EQ(MBR_OK, world.destroy(&one));
 }
 
+TEST(KvAhead, WhatIsOffered_AnswersTheTicketOfAnotherHolder)
+{
+    AheadWorld world(kPlain, "window-major", 4 * kMiB, 160 * 1024);
+    auto holder_request = sized<mbr_holder_request>();
+    holder_request.authority = world.authority;
+    holder_request.name = "another";
+    holder_request.role = MBR_ROLE_WORKSPACE;
+    holder_request.allowance_bytes = MBR_NO_ALLOWANCE;
+    mbr_holder_handle another;
+    ASSERT_EQ(
+        MBR_OK, mbr_manager_create_holder(world.manager, &holder_request, &another, &world.error));
+    Tracked one;
+    ASSERT_EQ(MBR_OK, world.create(&one, 10));
+    ASSERT_EQ(0u, world.decode(&one, 6));
+    ASSERT_EQ(16384u, world.offered(one));
+    auto request = sized<mbr_ticket_request>();
+    request.holder = another;
+    request.bytes = 160 * 1024 - 16384; // all but what the sequence needs
+    request.timeout_ns = kMs;
+    mbr_ticket_handle ticket;
+    ASSERT_EQ(
+        MBR_OK, mbr_manager_submit_ticket(world.manager, &request, &ticket, nullptr, &world.error))
+        << world.error.text;
+    EXPECT_EQ(MBR_OK, mbr_manager_claim_ticket(world.manager, ticket, &world.error));
+    EXPECT_EQ(0u, world.offered(one));
+    EXPECT_EQ(160u * 1024 - 16384, world.paid(another).granted_bytes);
+    EXPECT_EQ(MBR_OK, mbr_manager_end_ticket(world.manager, ticket, &world.error));
+    EXPECT_EQ(MBR_OK, mbr_manager_return_aside(world.manager, another, nullptr, &world.error));
+    EXPECT_TRUE(world.holds(one));
+    EXPECT_EQ(MBR_OK, world.destroy(&one));
+    EXPECT_TRUE(world.clean());
+    ASSERT_EQ(MBR_OK, mbr_manager_destroy_holder(world.manager, another, &world.error));
+}
+
 TEST(KvAhead, AllowanceThatIsUsedUp_OffersNothingAndIsToldByTheGrowth)
 {
     AheadWorld world;
