@@ -5,6 +5,7 @@
 
 #include "tests/unit/bind/host_world.h"
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <future>
@@ -41,6 +42,7 @@ class Meanwhile
         EXPECT_EQ(MBR_OK, mbr_ep_destroy(world_.manager, ep_, kNever, &world_.error));
         for (const auto &[native, attached] : streams)
             world_.end_stream(native);
+        is_patient() = false;
     }
 
     mbr_stream_handle stream = {0};
@@ -58,6 +60,9 @@ class Meanwhile
     }
     /* Once, in the next wait for the stream, which answers that it is done, however late. */
     void in_next_wait(std::function<void()> action) { act() = std::move(action); }
+    /* So does every wait from now on: for a call that waits more than once, and whose answer cannot
+     * be asked for again. None of its streams may be stalled. */
+    void be_patient() { is_patient() = true; }
 
   private:
     HostWorld &world_;
@@ -68,6 +73,11 @@ class Meanwhile
         static std::function<void()> action;
         return action;
     }
+    static std::atomic<bool> &is_patient()
+    {
+        static std::atomic<bool> patient;
+        return patient;
+    }
     static mbr_order_vtable &order()
     {
         static mbr_order_vtable table;
@@ -77,7 +87,7 @@ class Meanwhile
         mbr_outcome *outcome, mbr_error *error)
     {
         mbr_line_wait_request patient = *request;
-        if (act())
+        if (act() || is_patient())
             patient.deadline_ns = kNever;
         mbr_status status = order().wait(instance, &patient, outcome, error);
         if (status == MBR_OK && act())

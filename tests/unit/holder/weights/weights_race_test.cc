@@ -76,6 +76,7 @@ TEST(Weights, DestroyedWhileItLooksWhatToGive_WaitsForTheLook)
         MBR_OK, mbr_weights_use(watched, 0, meanwhile.stream, &address, nullptr, &world.error));
     mbr_weights_done(watched, 0, meanwhile.stream);
     std::future<mbr_status> destroyed;
+    meanwhile.be_patient(); /* it looks at who paged it in, and at who used it */
     meanwhile.in_next_wait(
         [&] { destroyed = call_meanwhile([&] { return mbr_weights_destroy(watched, nullptr); }); });
     EXPECT_EQ(kItem, mbr_weights_could_give(watched, kItem));

@@ -353,7 +353,10 @@ TEST(WorkspaceFault, UnmapFails_WhatIsStuckIsNotGiven)
     world.end(kStep);
     world.settle();
     faulty.fail(FAULTY_UNMAP, 1);
-    EXPECT_EQ(0u, mbr_workspace_give(world.workspace, kUnit));
+    EXPECT_EQ(1u, soon(1, [&] {
+        EXPECT_EQ(0u, mbr_workspace_give(world.workspace, kUnit));
+        return faulty.plan.met;
+    }));
     EXPECT_TRUE(faulty.stop());
     EXPECT_EQ(4 * kUnit, world.charged());
     uint64_t released;
