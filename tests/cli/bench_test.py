@@ -87,14 +87,13 @@ class Rows(unittest.TestCase):
 
     def test_allocators_of_H4_are_named_or_said_to_be_absent(self):
         for row in (row for row in self.rows if row["id"].startswith("H4")):
-            names = {other["name"] for other in row["others"]}
-            self.assertIn(row["against"], names)
-            self.assertIn("glibc", names)
-            for name in {"mimalloc", "jemalloc"} - names:
+            medians = {other["name"]: other["median"] for other in row["others"]}
+            self.assertIn(row["against"], medians)
+            self.assertIn("glibc", medians)
+            for name in {"mimalloc", "jemalloc"} - set(medians):
                 self.assertIn(name + " is absent", row["note"])
-            best = min(row["others"], key=lambda other: other["median"])
-            if row["unit"] == "ns":
-                self.assertEqual(row["against"], best["name"])
+            if row["unit"] == "ns":  # of two that print alike, either may be the faster one
+                self.assertEqual(medians[row["against"]], min(medians.values()))
 
     def test_slots_that_explain_a_figure_are_counted(self):
         calls = {row["id"]: row["calls"] for row in self.rows}
