@@ -39,7 +39,7 @@ std::vector<const scenario *> AllScenarios()
 {
     std::vector<const scenario *> all;
     for (const scenario *table : {alloc_scenarios, range_scenarios, prefix_scenarios, ep_scenarios,
-             plugin_scenarios, budget_scenarios, kv_scenarios, paged_scenarios})
+             plugin_scenarios, budget_scenarios, kv_scenarios, paged_scenarios, sleep_scenarios})
         for (; table->name != nullptr; table++)
             all.push_back(table);
     return all;

@@ -161,6 +161,6 @@ struct scenario {
 };
 extern const struct scenario alloc_scenarios[], range_scenarios[], prefix_scenarios[],
     ep_scenarios[], plugin_scenarios[], budget_scenarios[], kv_scenarios[],
-    paged_scenarios[]; /* NULL at the end */
+    paged_scenarios[], sleep_scenarios[]; /* NULL at the end */
 
 #endif
