@@ -1,5 +1,5 @@
-/* Scenarios of ranges that sleep and wake: each extent's copies are enqueued before the next is made,
- * so that a call that fails meets work under way. */
+/* Scenarios of ranges that sleep and wake: each extent's copies are enqueued before the next is
+ * made, so that a call that fails meets work under way. */
 #include "tests/faults/world.h"
 
 #include "membrane/sleep.h"

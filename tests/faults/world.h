@@ -160,7 +160,7 @@ struct scenario {
     struct setup setup;
 };
 extern const struct scenario alloc_scenarios[], range_scenarios[], prefix_scenarios[],
-    ep_scenarios[], plugin_scenarios[], budget_scenarios[], kv_scenarios[],
-    paged_scenarios[], sleep_scenarios[]; /* NULL at the end */
+    ep_scenarios[], plugin_scenarios[], budget_scenarios[], kv_scenarios[], paged_scenarios[],
+    sleep_scenarios[]; /* NULL at the end */
 
 #endif
