@@ -1,9 +1,7 @@
 // Prefixes that only tokens tell: the requests of a trace against a second opinion that keeps every
 // prompt and compares all of it. One block in twenty gets a changed token, and one hash in a
 // hundred is that of other blocks. The prefixes are numbers here.
-extern "C" {
-#include "tools/cli/replay/store.h"
-}
+#include "tests/unit/replay/numbers.h"
 
 #include <gtest/gtest.h>
 
@@ -18,13 +16,6 @@ extern "C" {
 
 extern "C" mbr_status mbr_kv_prefix_destroy(mbr_kv_prefix *, mbr_error *)
 {
-    return MBR_OK;
-}
-
-extern "C" mbr_status mbr_kv_prefix_read(
-    const mbr_kv_prefix *, mbr_kv_prefix_figures *figures, mbr_error *)
-{
-    figures->exclusive_bytes = 1;
     return MBR_OK;
 }
 
