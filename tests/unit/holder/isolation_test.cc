@@ -16,7 +16,7 @@ constexpr char kEager[] = "tests/support/libmembrane-eager.so";
 constexpr uint64_t kWord = sizeof(uint64_t);
 constexpr uint64_t kMark = UINT64_C(0x5AFE60D500000000); // and the group, and which world
 constexpr uint64_t kLimit = 256 * kMiB;                  // slabs of every size for each tenant
-constexpr uint32_t kGroupCount = 3, kAuthorityCount = 2;
+constexpr uint32_t kGroupCount = 3;
 
 // One group's way to memory: a binding under one of the authorities, and who pays.
 struct Tenant {
