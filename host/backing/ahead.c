@@ -232,7 +232,7 @@ static bool may_disown_locked(
     uint64_t whole_end = part->offset_bytes;
     for (uint64_t i = first; i < end; i++) {
         const mbr_slot *slot = &range->slots[i];
-        if (slot->state != MBR_SLOT_COMMITTED || slot->holder != holder ||
+        if (slot->state != MBR_SLOT_COMMITTED || slot->is_sealed || slot->holder != holder ||
             slot->extent->payer != holder || slot->extent->slot_count != 1 ||
             slot->extent->keeps != NULL || slot->is_sealed ||
             mbr_slot_offset(range, i) != whole_end)

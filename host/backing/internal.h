@@ -220,7 +220,7 @@ struct mbr_backing {
     mbr_eager_span *retained_spans;
     mbr_eager_span *withheld_spans; /* that may be tried again */
     uint64_t retry_count;           /* slots that may be */
-    uint32_t retry_round;           /* of the last round of retries */
+    uint32_t retry_round;           /* of the last round of retries, of whatever kind */
     mbr_backing_user *users;
     mbr_prefix *prefixes;
     uint64_t pooled_bytes, parked_bytes, held_bytes, span_bytes;

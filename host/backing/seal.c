@@ -95,6 +95,7 @@ mbr_status mbr_prefix_seal(mbr_prefix *prefix, mbr_error *error)
     mbr_status status = mbr_mechanism_check_process(prefix->backing->mechanism, error);
     for (uint32_t i = 0; i < prefix->keep_count && status == MBR_OK; i++)
         status = close_place(&prefix->keeps[i], error);
+    mbr_seal_catch_up(prefix->backing); /* others did not look into what was edited */
     return status;
 }
 
@@ -112,36 +113,41 @@ void mbr_seal_note_locked(mbr_backing *backing, const mbr_extent *extent)
         atomic_store_explicit(&backing->has_open, true, memory_order_relaxed);
 }
 
-static bool find_in(const mbr_range *range, uint64_t *index)
+/* A place that may be opened and that this round has not tried; *left: one that it has. */
+static bool find_in(const mbr_range *range, uint32_t round, uint64_t *index, bool *left)
 {
     for (*index = 0; *index < range->slot_count; ++*index) {
         const mbr_slot *slot = &range->slots[*index];
-        if (slot->is_sealed && is_alone(slot->extent))
+        if (!slot->is_sealed || !is_alone(slot->extent))
+            continue;
+        if (slot->tried != round)
             return true;
+        *left = true; /* it was refused */
     }
     return false;
 }
 
 /* A range that nobody edits, and that may be called for. */
-static mbr_range *find_locked(mbr_backing *backing, uint64_t *index) MBR_REQUIRES(&backing->lock)
+static mbr_range *find_locked(mbr_backing *backing, uint32_t round, uint64_t *index)
+    MBR_REQUIRES(&backing->lock)
 {
     mbr_range *range;
-    bool skipped = false; /* one that somebody edits: he looks when he is done */
+    bool left = false;
     DL_FOREACH(backing->live, range)
     {
         if (range->sealed_count == 0 || mbr_context_state(range->context) == MBR_CONTEXT_LOST ||
-            !find_in(range, index))
+            !find_in(range, round, index, &left))
             continue;
         if (range->editor == NULL)
             return range;
-        skipped = true;
+        left = true; /* who edits it looks when he is done */
     }
-    atomic_store_explicit(&backing->has_open, skipped, memory_order_relaxed);
+    atomic_store_explicit(&backing->has_open, left, memory_order_relaxed);
     return NULL;
 }
 
-/* By the editor, whose edit it ends. False: it was refused, and is tried again later. */
-static bool open_place(mbr_range *range, uint64_t index)
+/* By the editor, whose edit it ends. What is refused is tried again in a later round. */
+static void open_place(mbr_range *range, uint64_t index)
 {
     mbr_backing *backing = range->backing;
     mbr_slot *slot = &range->slots[index];
@@ -155,7 +161,6 @@ static bool open_place(mbr_range *range, uint64_t index)
     }
     mbr_range_end_edit(range);
     mbr_lock_drop(&backing->lock);
-    return status == MBR_OK;
 }
 
 void mbr_seal_catch_up(mbr_backing *backing)
@@ -163,13 +168,16 @@ void mbr_seal_catch_up(mbr_backing *backing)
     int editor;
     uint64_t index;
     mbr_range *range;
-    do {
-        if (!atomic_load_explicit(&backing->has_open, memory_order_relaxed))
-            return;
-        mbr_lock_take(&backing->lock);
-        range = find_locked(backing, &index);
-        if (range != NULL)
-            mbr_range_begin_edit(range, &editor);
+    if (!atomic_load_explicit(&backing->has_open, memory_order_relaxed))
+        return;
+    mbr_lock_take(&backing->lock);
+    uint32_t round = ++backing->retry_round;
+    while ((range = find_locked(backing, round, &index)) != NULL) {
+        range->slots[index].tried = round;
+        mbr_range_begin_edit(range, &editor);
         mbr_lock_drop(&backing->lock);
-    } while (range != NULL && open_place(range, index));
+        open_place(range, index);
+        mbr_lock_take(&backing->lock);
+    }
+    mbr_lock_drop(&backing->lock);
 }

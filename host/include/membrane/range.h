@@ -271,7 +271,7 @@ typedef struct mbr_prefix_protect_request {
  * its whole extents, so that a write which should not be faults at once instead of changing what
  * all sharers read (on most devices that ends the context). It costs more than mapping did. They
  * may write again when the extents are theirs alone: no prefix, no other range has them. Where the
- * driver refuses that, at a later trim or poll.
+ * driver refuses that, it is asked again at a trim, and when anything grows or is given back.
  *
  * Errors, and then the prefix is as good as before; what was protected by then stays so, and the
  * call may be repeated: MBR_UNSUPPORTED (the mechanism enforces no read-only access: the fact
@@ -283,8 +283,8 @@ MBR_API mbr_status mbr_prefix_protect(
 /* Ends the prefix object. Its extents live on while a range has them mapped; the bill moves to one
  * of those, or the extents go to the cache after the streams of the ranges are done. Waits, however
  * long that takes, for the calls of other threads that have found it before: an attach (its slots
- * to map the extents, and no callback of a client) and a read. A driver that hangs in one of them
- * keeps it waiting. */
+ * to map the extents, and no callback of a client), a protection (also the streams that it waits
+ * for, until its deadline) and a read. A driver that hangs in one of them keeps it waiting. */
 MBR_API mbr_status mbr_prefix_release(
     mbr_manager *manager, mbr_prefix_handle prefix, mbr_error *error);
 

@@ -205,6 +205,46 @@ TEST(Seal, OpeningIsRefused_ATrimTriesAgainAndUntilThenNobodyAdoptsIt)
     }
 }
 
+// One that the driver does not let go is in nobody's way.
+TEST(Seal, OneIsRefusedToOpen_TheOthersOpenAndItDoesLater)
+{
+    for (uint64_t refused = 1; refused <= kShared; refused++) {
+        SealWorld world;
+        ASSERT_EQ(MBR_OK, world.seal());
+        world.refuse_protect(refused);
+        world.end_prefix();
+        EXPECT_EQ(kShared - 1, world.writable()) << refused;
+        EXPECT_TRUE(world.agree());
+        mbr_backing_trim(world.backing, UINT64_MAX);
+        EXPECT_EQ(kShared, world.writable()) << refused;
+        world.end(world.source);
+    }
+}
+
+// What cannot be written is given to nobody, ahead of need neither.
+TEST(Seal, OpeningIsRefused_ItDoesNotStandAhead)
+{
+    SealWorld world;
+    ASSERT_EQ(MBR_OK, world.seal());
+    world.refuse_protect(1, FaultKind::kRefuse, true);
+    world.end_prefix();
+    mbr_range_part part = {world.source, 0, 0, kGranule};
+    mbr_grow_options options = {};
+    options.holder = world.kv;
+    options.parts = &part;
+    options.part_count = 1;
+    mbr_range_grow_result result = {};
+    result.struct_size = sizeof(result);
+    EXPECT_FALSE(mbr_backing_disown(world.backing, &options, &result));
+    world.fake.faults.clear();
+    mbr_backing_trim(world.backing, UINT64_MAX);
+    EXPECT_TRUE(mbr_backing_disown(world.backing, &options, &result));
+    ASSERT_EQ(MBR_OK, world.grow(world.source, 0, kGranule));
+    EXPECT_EQ(kShared, world.writable());
+    EXPECT_TRUE(world.agree());
+    world.end(world.source);
+}
+
 // The driver may refuse for no reason: the port asks again, on both ways.
 TEST(Seal, SpuriousRefusal_IsRetried)
 {
@@ -320,6 +360,36 @@ TEST(Seal, PrefixEndsWhileItsSourceGrows_OpensAfterTheGrowth)
     ASSERT_EQ(MBR_OK, mbr_backing_grow(world.backing, &options, &result, nullptr));
     EXPECT_EQ(kShared, world.writable());
     EXPECT_TRUE(world.agree());
+    world.end(world.source);
+}
+
+// Closing edits the range, too.
+TEST(Seal, PrefixEndsWhileAnotherOfItsSourceIsClosed_OpensAfterTheOtherIs)
+{
+    static SealWorld *inside;
+    static decltype(mbr_virtual_vtable::protect) protect;
+    SealWorld world;
+    ASSERT_EQ(MBR_OK, world.seal());
+    mbr_range_part part = {world.source, 0, kShared * kGranule, kGranule};
+    mbr_prefix *other = nullptr;
+    mbr_prefix_result result = {};
+    result.struct_size = sizeof(result);
+    ASSERT_EQ(MBR_OK,
+        mbr_backing_make_prefix(world.backing, &part, 1, world.prefix, &other, &result, nullptr));
+    auto &slots = const_cast<mbr_mechanism *>(mbr_port_mechanism(world.port))->virtual_;
+    inside = &world;
+    protect = slots.protect;
+    slots.protect = [](mbr_instance *instance, const mbr_protect_request *request,
+                        mbr_outcome *outcome, mbr_error *error) -> mbr_status {
+        if (inside->made != nullptr)
+            inside->end_prefix();
+        return protect(instance, request, outcome, error);
+    };
+    ASSERT_EQ(MBR_OK, mbr_prefix_seal(other, &world.error)) << world.error.text;
+    EXPECT_EQ(kShared, world.writable());
+    EXPECT_EQ(uint32_t{MBR_ACCESS_READ}, world.access(world.source, kShared));
+    EXPECT_TRUE(world.agree());
+    mbr_prefix_end(other);
     world.end(world.source);
 }
 
