@@ -242,7 +242,15 @@ static bool may_disown_locked(
     return whole_end == part->offset_bytes + part->bytes;
 }
 
-/* Its content is taken for stale, though nobody has written it. */
+static bool has_room_ahead_locked(mbr_backing *backing, uint64_t bytes)
+{
+    uint64_t stands = backing->ahead_bytes + backing->ahead_coming_bytes;
+    uint64_t limit_bytes = mbr_backing_ahead_limit(backing);
+    return bytes <= limit_bytes && stands <= limit_bytes - bytes;
+}
+
+/* Its content is taken for stale, though nobody has written it. What the bound has no room for, as
+ * others have mapped ahead meanwhile, is parked like other cache. */
 static void disown_part_locked(
     mbr_backing *backing, const mbr_range_part *part, uint64_t *mapped, uint64_t *owned)
 {
@@ -257,7 +265,8 @@ static void disown_part_locked(
         slot->holder = NULL;
         mbr_extent_move(backing, slot->extent, MBR_EXTENT_PARKED);
         mbr_range_set_slot(range, i, MBR_SLOT_PARKED);
-        mbr_ahead_mark_locked(range, i);
+        if (has_room_ahead_locked(backing, slot->extent->owned_bytes))
+            mbr_ahead_mark_locked(range, i);
     }
 }
 
@@ -276,6 +285,8 @@ bool mbr_backing_disown(
         mbr_mapped_transfer(options->holder, backing->cache, mapped);
     }
     mbr_lock_drop(&backing->lock);
+    if (may)
+        mbr_backing_keep_watermark(backing);
     result->new_bytes = mapped;
     return may;
 }

@@ -41,6 +41,11 @@ void mbr_chore_wake(mbr_chore *chore)
     mbr_lock_drop(&context->lock);
 }
 
+bool mbr_chore_is_capturing(const mbr_chore *chore)
+{
+    return mbr_context_is_capturing(chore->context);
+}
+
 uint64_t mbr_context_chores_due_locked(const mbr_context *context)
 {
     uint64_t due_ns = UINT64_MAX;

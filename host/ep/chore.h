@@ -28,5 +28,7 @@ mbr_status mbr_chore_begin(mbr_chore *chore, struct mbr_context *context, mbr_er
 void mbr_chore_end(mbr_chore *chore);
 /* It is due now. A system call, if the thread sleeps. */
 void mbr_chore_wake(mbr_chore *chore);
+/* Whether a capture of a stream of its EP begins or is open. */
+bool mbr_chore_is_capturing(const mbr_chore *chore);
 
 #endif

@@ -594,7 +594,7 @@ def kv_twins():
     # A growth takes what is offered while more is being adopted, and publishes beside it.
     kv_twin(
         name = "growth_awaits_no_adoption",
-        edit = "/^static void begin_growth/,/^}/{/while/,+1d}",
+        edit = "/^static bool begin_growth/,/^}/{/while/,+1d}",
         scenario = "Sched_Offer.*",
         stem = "grow",
     )

@@ -101,6 +101,13 @@ static uint64_t take_back_locked(mbr_kv *kv, mbr_sequence *sequence) MBR_REQUIRE
     return gave ? bytes : 0;
 }
 
+/* One that rests; it is asked again while it does. Drops the lock. */
+static bool keeps_offer_locked(mbr_kv *kv, mbr_sequence *sequence) MBR_REQUIRES(&kv->lock)
+{
+    take_back_locked(kv, sequence);
+    return atomic_load_explicit(&sequence->offered_tokens, memory_order_relaxed) != 0;
+}
+
 uint64_t mbr_kv_take_back(mbr_kv *kv, uint64_t wanted_bytes)
 {
     uint64_t bytes = 0;
@@ -176,7 +183,7 @@ static uint64_t due_ns(const mbr_kv *kv, uint64_t now_ns, uint64_t pause_ns)
 static uint64_t look(mbr_chore *chore, uint64_t now_ns)
 {
     mbr_kv *kv = (mbr_kv *)((char *)chore - offsetof(mbr_kv, ahead));
-    bool rest = true, refused = false;
+    bool rest = true, kept = false, refused = false;
     mbr_lock_take(&kv->lock);
     uint64_t pause_ns = PAUSE_NS + kv->sequence_count * PAUSE_PER_SEQUENCE_NS;
     uint64_t within_ns = due_ns(kv, now_ns, pause_ns);
@@ -186,7 +193,7 @@ static uint64_t look(mbr_chore *chore, uint64_t now_ns)
         bool rests = mbr_kv_pace_rests(&at->pace, now_ns);
         rest = rest && rests;
         if (rests)
-            take_back_locked(kv, at);
+            kept = keeps_offer_locked(kv, at) || kept;
         else if (!refused) /* one that somebody uses (MBR_BUSY) refuses nobody else */
             refused =
                 MBR_STATUS_CLASS(look_at_locked(kv, at, now_ns, within_ns)) == MBR_CLASS_EXHAUSTED;
@@ -195,7 +202,9 @@ static uint64_t look(mbr_chore *chore, uint64_t now_ns)
         pause_ns += REFUSED_PAUSE_NS;
     rest = rest && may_sleep_locked(kv);
     mbr_lock_drop(&kv->lock);
-    return rest ? UINT64_MAX : pause_ns;
+    if (rest)
+        pause_ns = kept ? REFUSED_PAUSE_NS : UINT64_MAX;
+    return pause_ns;
 }
 
 /* Behind the growth. Both sides exchange, and none only loads or stores: either it goes to sleep

@@ -65,8 +65,8 @@ void mbr_sequence_publish(mbr_sequence *sequence, uint64_t tokens)
 /* ---- What was adopted ahead
  * ----------------------------------------------------------------------- */
 
-/* By the sequence's thread: it is the sequence's for good. Whether growing to `to` is quiet then.
- * The chore ordered the memory before its offer. */
+/* By the sequence's thread: it is the sequence's for good. False: there was none. The chore ordered
+ * the memory before its offer. */
 static bool take_offer(mbr_sequence *sequence, uint64_t to)
 {
     uint64_t offered = atomic_exchange_explicit(&sequence->offered_tokens, 0, memory_order_acq_rel);
@@ -80,19 +80,21 @@ static bool take_offer(mbr_sequence *sequence, uint64_t to)
         uint64_t count = atomic_load_explicit(&sequence->taken_count, memory_order_relaxed);
         atomic_store_explicit(&sequence->taken_count, count + 1, memory_order_relaxed);
     }
-    return to <= sequence->quiet_tokens;
+    return true;
 }
 
-/* From here until the next mbr_sequence_publish nobody adopts for it, and nothing is offered. */
-static void begin_growth(mbr_sequence *sequence, uint64_t to)
+/* From here until the next mbr_sequence_publish nobody adopts for it, and nothing is offered. True:
+ * it took an offer. */
+static bool begin_growth(mbr_sequence *sequence, uint64_t to)
 {
     mbr_kv *kv = sequence->kv;
     mbr_lock_take(&kv->lock);
     while (sequence->is_adopting)
         mbr_condition_wait(&kv->copied, &kv->lock, UINT64_MAX);
     sequence->is_growing = true;
-    take_offer(sequence, to);
+    bool took = take_offer(sequence, to);
     mbr_lock_drop(&kv->lock);
+    return took;
 }
 
 /* ---- Committing
@@ -305,8 +307,10 @@ mbr_status mbr_sequence_lend(
     return MBR_OK;
 }
 
-/* A growth by nothing is refused where a range sleeps. */
-static mbr_status check_awake(const mbr_sequence *sequence, mbr_error *error)
+/* A growth by nothing is refused where a range sleeps, and makes the range a graph's in a capture:
+ * the stream's, or of every open one. */
+static mbr_status grow_by_nothing(
+    const mbr_sequence *sequence, mbr_stream_handle stream, mbr_error *error)
 {
     const mbr_kv *kv = sequence->kv;
     mbr_piece pieces[MBR_KV_GROUPS_MAX + 1];
@@ -314,7 +318,7 @@ static mbr_status check_awake(const mbr_sequence *sequence, mbr_error *error)
         pieces[i] = (mbr_piece){.range = sequence->groups[i].range};
     pieces[kv->group_count] = pieces[0]; /* two at least: one alone is answered without a look */
     mbr_range_grow_request request = {MBR_SIZED(mbr_range_grow_request), .holder = kv->holder,
-        .pieces = pieces, .piece_count = kv->group_count + 1};
+        .stream = stream, .pieces = pieces, .piece_count = kv->group_count + 1};
     mbr_range_grow_result result = {MBR_SIZED(mbr_range_grow_result)};
     return mbr_range_grow(kv->manager, &request, &result, error);
 }
@@ -337,26 +341,31 @@ static mbr_status append_past_quiet(
         return to <= sequence->capacity_tokens /* of 0 tokens: nothing is to be given back */
             ? MBR_OK
             : mbr_sequence_regrow(sequence, to, refusal, error);
-    mbr_status status = sequence->is_lent ? check_awake(sequence, error) : MBR_OK;
+    mbr_status status =
+        sequence->is_lent ? grow_by_nothing(sequence, (mbr_stream_handle){0}, error) : MBR_OK;
     if (status != MBR_OK)
         return status;
-    begin_growth(sequence, to);
+    if (begin_growth(sequence, to) && mbr_chore_is_capturing(&kv->ahead))
+        status = grow_by_nothing(sequence, sequence->stream, error);
     for (uint32_t i = 0; i < kv->group_count; i++)
         trim_group(sequence, i, from);
-    status = mbr_sequence_commit(sequence, from, to, refusal, error);
+    if (status == MBR_OK)
+        status = mbr_sequence_commit(sequence, from, to, refusal, error);
     mbr_sequence_publish(sequence, status == MBR_OK ? to : from);
     mbr_kv_wake_ahead(sequence->kv);
     return status;
 }
 
-/* Asks for an offer only where there is one: the exchange costs more than the rest. */
+/* Asks for an offer only where there is one: the exchange costs more than the rest. What is taken
+ * in a capture is its graph's, and no quiet affair. */
 static inline bool is_quiet(mbr_sequence *sequence, uint64_t to)
 {
     if (to <= sequence->quiet_tokens)
         return true;
     return to <= sequence->trim_tokens &&
         atomic_load_explicit(&sequence->offered_tokens, memory_order_relaxed) >= to &&
-        take_offer(sequence, to);
+        !mbr_chore_is_capturing(&sequence->kv->ahead) && take_offer(sequence, to) &&
+        to <= sequence->quiet_tokens;
 }
 
 mbr_status mbr_sequence_append(

@@ -1,0 +1,108 @@
+// What is offered to sequences beside captures, and beside the bound of what stands ahead.
+#include "tests/unit/holder/kv_ahead_world.h"
+
+namespace membrane
+{
+
+namespace
+{
+
+// Nothing is adopted while a graph is captured, nor given back: it may be touched at its launches.
+TEST(KvOffer, WhileACaptureIsOpen_NothingChangesHands)
+{
+    AheadWorld world;
+    Tracked one;
+    ASSERT_EQ(MBR_OK, world.create(&one, 10));
+    ASSERT_EQ(0u, world.decode(&one, 5));
+    ASSERT_EQ(MBR_OK, world.append(&one, 1));
+    mbr_graph_handle first, second;
+    ASSERT_EQ(MBR_OK, mbr_ep_capture_begin(world.manager, world.stream, kNever, &world.error));
+    for (int i = 0; i < 10; i++)
+        world.pass(5);
+    EXPECT_EQ(0u, world.offered(one));
+    EXPECT_EQ(16384u, world.figures().ahead_bytes);
+    ASSERT_EQ(MBR_OK, mbr_ep_capture_end(world.manager, world.stream, &first, &world.error));
+    world.pass(5);
+    EXPECT_EQ(16384u, world.offered(one));
+    ASSERT_EQ(MBR_OK, mbr_ep_capture_begin(world.manager, world.stream, kNever, &world.error));
+    world.rest();
+    EXPECT_EQ(16384u, world.offered(one));
+    ASSERT_EQ(MBR_OK, mbr_ep_capture_end(world.manager, world.stream, &second, &world.error));
+    EXPECT_EQ(MBR_OK, mbr_ep_graph_retire(world.manager, first, nullptr, 0, &world.error));
+    EXPECT_EQ(MBR_OK, mbr_ep_graph_retire(world.manager, second, nullptr, 0, &world.error));
+    EXPECT_TRUE(world.append_is_quiet(&one, 1)); // takes it
+    EXPECT_EQ(0u, world.offered(one));
+    EXPECT_TRUE(world.holds(one));
+    EXPECT_EQ(MBR_OK, world.destroy(&one));
+}
+
+// What is grown in a capture is its graph's, also where it was adopted before the capture began.
+TEST(KvOffer, OfferThatIsTakenInACapture_IsItsGraphs)
+{
+    AheadWorld world;
+    Tracked one;
+    ASSERT_EQ(MBR_OK, world.create(&one, 10));
+    ASSERT_EQ(0u, world.decode(&one, 6));
+    ASSERT_EQ(16384u, world.offered(one));
+    mbr_graph_handle graph;
+    ASSERT_EQ(MBR_OK, mbr_ep_capture_begin(world.manager, world.stream, kNever, &world.error));
+    EXPECT_EQ(MBR_OK, mbr_sequence_append(one.sequence, 1, nullptr, &world.error));
+    ASSERT_EQ(MBR_OK, mbr_ep_capture_end(world.manager, world.stream, &graph, &world.error));
+    EXPECT_EQ(MBR_OK, mbr_sequence_destroy(one.sequence, nullptr, 0, &world.error));
+    world.settle();
+    EXPECT_EQ(32768u, world.paid(world.holder).charged_bytes); // held
+    EXPECT_EQ(MBR_OK, mbr_ep_graph_retire(world.manager, graph, nullptr, 0, &world.error));
+    world.settle();
+    EXPECT_EQ(0u, world.paid(world.holder).charged_bytes);
+    EXPECT_TRUE(world.clean());
+}
+
+// Nobody grows any more, and so nobody wakes who looks: it goes back all the same.
+TEST(KvOffer, OfferThatACaptureKept_GoesBackBehindIt)
+{
+    AheadWorld world;
+    Tracked one;
+    ASSERT_EQ(MBR_OK, world.create(&one, 10));
+    ASSERT_EQ(0u, world.decode(&one, 6));
+    mbr_graph_handle graph;
+    ASSERT_EQ(MBR_OK, mbr_ep_capture_begin(world.manager, world.stream, kNever, &world.error));
+    world.rest();
+    EXPECT_EQ(16384u, world.offered(one));
+    ASSERT_EQ(MBR_OK, mbr_ep_capture_end(world.manager, world.stream, &graph, &world.error));
+    world.rest();
+    EXPECT_EQ(0u, world.offered(one));
+    EXPECT_EQ(MBR_OK, mbr_ep_graph_retire(world.manager, graph, nullptr, 0, &world.error));
+    EXPECT_EQ(MBR_OK, world.destroy(&one));
+    EXPECT_TRUE(world.clean());
+}
+
+// Others have mapped ahead up to the bound meanwhile.
+TEST(KvOffer, WhatGoesBackAboveTheBound_IsParkedAndNotAhead)
+{
+    constexpr uint64_t kBound = 16384;
+    AheadWorld world(kPlain, "window-major", kBound);
+    Tracked one, other;
+    ASSERT_EQ(MBR_OK, world.create(&one, 10));
+    ASSERT_EQ(MBR_OK, world.create(&other, 13));
+    ASSERT_EQ(0u, world.decode(&one, 6));
+    ASSERT_EQ(16384u, world.offered(one));
+    for (int i = 0; i < 3; i++) { // a slow one: its next extent is ahead of it, but not due
+        world.pass(300);
+        ASSERT_EQ(MBR_OK, world.append(&other, 1));
+    }
+    world.pass(10);
+    ASSERT_EQ(kBound, world.figures().ahead_bytes);
+    world.pass(150); // the first one rests
+    EXPECT_EQ(world.committed_by_arithmetic(one) + world.committed_by_arithmetic(other),
+        world.paid(world.holder).charged_bytes);
+    EXPECT_EQ(kBound, world.figures().ahead_bytes);
+    EXPECT_EQ(MBR_OK, world.append(&one, 1));
+    EXPECT_TRUE(world.holds(one));
+    EXPECT_EQ(MBR_OK, world.destroy(&one));
+    EXPECT_EQ(MBR_OK, world.destroy(&other));
+    EXPECT_TRUE(world.clean());
+}
+
+} // namespace
+
+} // namespace membrane
