@@ -298,9 +298,9 @@ mbr_status mbr_kv_prefix_destroy(mbr_kv_prefix *prefix, mbr_error *error)
     for (uint32_t i = 0; i < kv->group_count; i++)
         mbr_kv_list_drop_locked(kv, i, &prefix->lists[i]);
     DL_DELETE(kv->prefixes, prefix);
-    kv->prefix_count--;
-    mbr_lock_drop(&kv->lock);
     destroy_record(prefix);
+    kv->prefix_count--; /* last: from here on another thread may end the cache */
+    mbr_lock_drop(&kv->lock);
     return MBR_OK;
 }
 

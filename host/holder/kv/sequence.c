@@ -328,7 +328,8 @@ static bool is_whole(const mbr_sequence *sequence)
     return true;
 }
 
-static void unpublish(mbr_sequence *sequence)
+/* The count goes last: from there on another thread may end the cache. */
+static void end_record(mbr_sequence *sequence)
 {
     mbr_kv *kv = sequence->kv;
     mbr_kv_prefix *prefix;
@@ -344,6 +345,7 @@ static void unpublish(mbr_sequence *sequence)
     kv->growth_count += taken;
     kv->adopted_count += taken;
     DL_DELETE(kv->sequences, sequence);
+    destroy_record(sequence);
     kv->sequence_count--;
     mbr_lock_drop(&kv->lock);
 }
@@ -374,7 +376,6 @@ mbr_status mbr_sequence_destroy(mbr_sequence *sequence, const mbr_stream_handle 
         mbr_lock_drop(&kv->lock);
         return status;
     }
-    unpublish(sequence);
-    destroy_record(sequence);
+    end_record(sequence);
     return MBR_OK;
 }

@@ -5,7 +5,9 @@
 
 #include "tests/support/faulty/failing.h"
 
+#include <chrono>
 #include <functional>
+#include <future>
 
 namespace membrane
 {
@@ -226,6 +228,64 @@ TEST(KvFault, Attach_UndoFails_ResidueIsReportedAndTheOthersAreUndisturbed)
     ASSERT_EQ(MBR_OK, world->destroy(&sharer));
     ASSERT_EQ(MBR_OK, world->create(&sharer, 220)) << "and so may a private one";
     EXPECT_TRUE(world->holds(sharer) && world->holds(source));
+}
+
+// Watches what of a cache still counts while one of its records is taken apart. Where somebody asks
+// for it meanwhile and is told that nothing does, he could end the cache under the call. Whoever
+// waits for its lock is given a moment, and then answered later.
+struct AskingHeap {
+    explicit AskingHeap(uint64_t mbr_kv_figures::*counted) : count(counted)
+    {
+        heap.allocate = [](void *, size_t bytes) { return std::calloc(1, bytes); };
+        heap.release = [](void *context, void *memory) {
+            auto *self = static_cast<AskingHeap *>(context);
+            if (self->kv != nullptr && memory != nullptr)
+                self->ask();
+            std::free(memory);
+        };
+        heap.context = this;
+    }
+    void ask()
+    {
+        auto answer = std::async(std::launch::async, [cache = kv, counted = count] {
+            auto figures = sized<mbr_kv_figures>();
+            EXPECT_EQ(MBR_OK, mbr_kv_read(cache, &figures, nullptr));
+            return figures.*counted;
+        });
+        asked++;
+        if (answer.wait_for(std::chrono::milliseconds(20)) == std::future_status::ready)
+            early += answer.get() == 0;
+        else
+            later.push_back(std::move(answer));
+    }
+    mbr_heap heap;
+    mbr_kv *kv = nullptr; // of which it asks
+    uint64_t mbr_kv_figures::*count;
+    uint64_t asked = 0, early = 0;
+    std::vector<std::future<uint64_t>> later;
+};
+
+TEST(KvFault, WhatEndsOnOneThread_CountsUntilNothingOfItIsLeft)
+{
+    for (bool is_prefix : {true, false}) {
+        AskingHeap heap(
+            is_prefix ? &mbr_kv_figures::prefix_count : &mbr_kv_figures::sequence_count);
+        mbr_manager_seams seams = {&heap.heap, nullptr, nullptr, nullptr, nullptr};
+        KvWorld world({kTwoGroups, "window-major", 400, 0, 8192}, 64 * kMiB, &seams);
+        Tracked source;
+        TrackedPrefix prefix;
+        ASSERT_EQ(MBR_OK, world.create(&source, 160));
+        ASSERT_EQ(MBR_OK, world.share(&source, 160, &prefix)) << world.error.text;
+        heap.kv = is_prefix ? world.kv : nullptr;
+        world.end(&prefix);
+        heap.kv = is_prefix ? nullptr : world.kv;
+        EXPECT_EQ(MBR_OK, world.destroy(&source)) << world.error.text;
+        heap.kv = nullptr;
+        EXPECT_LT(0u, heap.asked);
+        EXPECT_EQ(0u, heap.early) << (is_prefix ? "prefix" : "sequence");
+        for (auto &answer : heap.later)
+            EXPECT_EQ(0u, answer.get());
+    }
 }
 
 } // namespace
