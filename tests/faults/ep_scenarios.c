@@ -240,11 +240,12 @@ static void cpu_ep(struct world *world)
     struct block *block = alloc_on(world, 3 * MIB, 0, 1);
     free_after(world, block, 1);
     STEP(world, mbr_cpu_synchronize(cpu, native, UINT64_MAX, &world->error));
-    fault_clock_catch_up(); /* it waits in real time */
+    fault_clock_follow_real(true); /* as its waits do */
     STEP(world, mbr_ep_drain(world->manager, ep, UINT64_MAX, &world->error));
     END(world, mbr_manager_unbind(world->manager, binding, &world->error));
     STEP(world, mbr_ep_detach_stream(world->manager, stream, &world->error));
     STEP(world, mbr_ep_destroy(world->manager, ep, UINT64_MAX, &world->error));
+    fault_clock_follow_real(false);
     world->ep = before;
     world->binding = old;
     world->streams[0] = first;

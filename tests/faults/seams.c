@@ -101,10 +101,20 @@ void fault_plugin_heap_wipe(void)
 #define CLOCK_STEP_NS 1000
 
 static _Atomic uint64_t now_ns;
+static _Atomic bool follows_real;
+
+static void catch_up(void)
+{
+    uint64_t real_ns = mbr_clock_now(&mbr_clock_monotonic), seen_ns = now_ns;
+    while (seen_ns < real_ns && !atomic_compare_exchange_weak(&now_ns, &seen_ns, real_ns))
+        ;
+}
 
 static uint64_t clock_now(void *context)
 {
     (void)context;
+    if (follows_real)
+        catch_up();
     return atomic_fetch_add(&now_ns, CLOCK_STEP_NS) + CLOCK_STEP_NS;
 }
 
@@ -113,11 +123,9 @@ void fault_clock_advance(uint64_t ns)
     now_ns += ns;
 }
 
-void fault_clock_catch_up(void)
+void fault_clock_follow_real(bool follows)
 {
-    uint64_t real_ns = mbr_clock_now(&mbr_clock_monotonic);
-    if (real_ns > now_ns)
-        now_ns = real_ns;
+    follows_real = follows;
 }
 
 const mbr_clock fault_clock = {clock_now, NULL};
@@ -292,6 +300,7 @@ void fault_seams_begin(void)
     fault_heap_keep();
     fault_plugin_heap_wipe();
     file_count = 0;
+    follows_real = false;
     now_ns = mbr_clock_now(&mbr_clock_monotonic); /* some lines wait in real time */
     char ledger[512];
     snprintf(ledger, sizeof ledger, "%s/membrane-%u-pool", getenv("TEST_TMPDIR"), geteuid());

@@ -14,7 +14,8 @@ extern const mbr_shared_os fault_shared_os;
 extern const mbr_manager_seams fault_seams; /* all of them */
 
 void fault_clock_advance(uint64_t ns);
-void fault_clock_catch_up(void); /* with the time that has really passed */
+/* It is never behind the time that has really passed, by which some lines wait. */
+void fault_clock_follow_real(bool follows);
 /* Blocks and files that are out. */
 uint64_t fault_heap_count(void);
 uint64_t fault_plugin_heap_count(void);
