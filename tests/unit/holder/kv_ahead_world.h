@@ -15,9 +15,10 @@ namespace membrane
 
 inline constexpr uint64_t kMs = 1000000;
 
-/* Time goes on by hand alone, whatever else the machine does meanwhile. */
+/* Time goes on by hand alone, whatever else the machine does meanwhile. It is an hour ahead: the
+ * CPU EP waits in real time, and would give up before a deadline that this clock never reaches. */
 struct HandClock {
-    uint64_t begin_ns = mbr_clock_now(&mbr_clock_monotonic);
+    uint64_t begin_ns = mbr_clock_now(&mbr_clock_monotonic) + UINT64_C(3600000000000);
     std::atomic<uint64_t> ahead_ns{0};
     mbr_clock clock = {[](void *context) {
                            auto *self = static_cast<HandClock *>(context);
