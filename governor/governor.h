@@ -61,8 +61,7 @@ typedef struct mbr_probe {
 bool mbr_host_free_bytes(const char *root, uint64_t *bytes);
 extern const mbr_probe mbr_probe_host_memory;
 
-/* ---- Governor
- * ------------------------------------------------------------------------------------ */
+/* ---- Governor -------------------------------------------------------------------------------- */
 typedef struct mbr_governor_options {
     const mbr_heap *heap;   /* NULL: libc */
     const mbr_clock *clock; /* NULL: monotonic */
@@ -74,8 +73,7 @@ mbr_status mbr_governor_create(
 /* MBR_IN_USE with counts while an authority lives. NULL is allowed, here and for each destroy. */
 mbr_status mbr_governor_destroy(mbr_governor *governor, mbr_error *error);
 
-/* ---- Authority
- * ----------------------------------------------------------------------------------- */
+/* ---- Authority ------------------------------------------------------------------------------- */
 typedef struct mbr_authority_options {
     const char *name;       /* unique in the governor, at most 47 bytes */
     uint32_t tier;          /* MBR_TIER_… */
@@ -146,8 +144,7 @@ void mbr_authority_holders_read(
  * does not hold and both its sides in the text. Call it with threads at rest. */
 mbr_status mbr_authority_audit(mbr_authority *authority, mbr_error *error);
 
-/* ---- Holder -------------------------------------------------------------------------------------
- */
+/* ---- Holder ---------------------------------------------------------------------------------- */
 typedef struct mbr_holder_options {
     const char *name;         /* at most 47 bytes */
     uint32_t role;            /* MBR_ROLE_… */

@@ -8,8 +8,7 @@
 
 #define PARKED_ALIAS_LIMIT_COUNT 8192 /* of one backing: mappings are scarce on some systems */
 
-/* ---- Parking and adopting
- * --------------------------------------------------------------------------- */
+/* ---- Parking and adopting -------------------------------------------------------------------- */
 
 /* Without a prefix nobody would take it again; a cache that keeps nothing keeps no mapping. */
 static bool may_park(const mbr_range *range, const mbr_slot *slot)
@@ -74,8 +73,7 @@ void mbr_alias_adopt_locked(mbr_range *range, uint64_t index, mbr_holder *holder
     mbr_mapped_transfer(range->backing->cache, holder, extent->bytes);
 }
 
-/* ---- Giving up
- * -------------------------------------------------------------------------------------- */
+/* ---- Giving up ------------------------------------------------------------------------------- */
 
 void mbr_alias_strip(mbr_range *range, uint64_t first, uint64_t end)
 {

@@ -210,8 +210,7 @@ mbr_status mbr_backing_destroy(mbr_backing *backing, mbr_error *error)
     return status;
 }
 
-/* ---- Users and what stands behind them
- * ------------------------------------------------------------------------- */
+/* ---- Users and what stands behind them ------------------------------------------------------- */
 
 mbr_device_state mbr_backing_device_locked(const mbr_backing *backing)
 {

@@ -129,8 +129,7 @@ void mbr_backing_read(mbr_backing *backing, mbr_backing_figures *figures);
 /* Recomputes the equations above from the records. */
 mbr_status mbr_backing_audit(mbr_backing *backing, mbr_error *error);
 
-/* ---- Ranges
- * ---------------------------------------------------------------------------------------- */
+/* ---- Ranges ---------------------------------------------------------------------------------- */
 /* Where the first whole extent of a prefix goes, which a kept range may have there already. */
 typedef struct mbr_alias_hint {
     uint64_t extent_id; /* 0: none */
@@ -217,8 +216,7 @@ mbr_status mbr_range_end(mbr_range *range, bool now, const uint64_t *stream_ids,
  * for whoever is inside. */
 void mbr_range_end_now(mbr_range *range);
 
-/* ---- Prefixes
- * -------------------------------------------------------------------------------------- */
+/* ---- Prefixes -------------------------------------------------------------------------------- */
 mbr_status mbr_backing_make_prefix(mbr_backing *backing, const mbr_range_part *parts,
     uint32_t part_count, mbr_holder *holder, mbr_prefix **prefix, mbr_prefix_result *result,
     mbr_error *error);
@@ -235,8 +233,7 @@ void mbr_prefix_end(mbr_prefix *prefix);
 mbr_backing *mbr_prefix_backing(const mbr_prefix *prefix);
 void mbr_prefix_figures_read(mbr_prefix *prefix, mbr_prefix_figures *figures);
 
-/* ---- Spans: contiguous memory for slabs and large allocations
- * ---------------------------------------- */
+/* ---- Spans: contiguous memory for slabs and large allocations -------------------------------- */
 /* Paid by the cache from take to give. With `virtual` a span is a range with one part committed;
  * without it, one allocation of the plugin. */
 typedef struct mbr_span {

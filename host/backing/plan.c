@@ -3,8 +3,7 @@
 
 #include <utlist.h>
 
-/* ---- The ranges of a plan
- * ------------------------------------------------------------------------------ */
+/* ---- The ranges of a plan -------------------------------------------------------------------- */
 
 mbr_status mbr_plan_check_part(
     const mbr_backing *backing, const mbr_range_part *part, mbr_error *error)
@@ -76,8 +75,7 @@ static void release_victims_locked(mbr_plan *plan)
     mbr_condition_signal_all(&plan->backing->edited);
 }
 
-/* ---- Items
- * -------------------------------------------------------------------------------------------- */
+/* ---- Items ----------------------------------------------------------------------------------- */
 
 /* Without the lock: while the plan edits its ranges, no decommit of theirs comes or goes. */
 static void judge_leaves(const mbr_plan *plan)
@@ -198,8 +196,7 @@ static mbr_status make_items(mbr_plan *plan, mbr_error *error)
     return status;
 }
 
-/* ---- Sources
- * ------------------------------------------------------------------------------------------ */
+/* ---- Sources --------------------------------------------------------------------------------- */
 
 static void choose_source(mbr_plan *plan, mbr_plan_item *item)
 {

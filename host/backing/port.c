@@ -88,8 +88,7 @@ static uint64_t take_owned(mbr_port *port, uint64_t newly_owned_bytes, uint64_t 
     return possible ? newly_owned_bytes : max_owned_bytes;
 }
 
-/* ---- Addresses (rule 24)
- * ------------------------------------------------------------------------------------------- */
+/* ---- Addresses (rule 24) --------------------------------------------------------------------- */
 
 /* Storage for one entry, taken before the slot is called, so that nothing has to be undone for want
  * of it. NULL with MBR_OK: too small to be checked. */
@@ -143,8 +142,7 @@ static void settle_entry(mbr_port *port, mbr_addresses_entry *entry, bool is_gon
     mbr_heap_release(port->heap, entry);
 }
 
-/* ---- The gate of the device
- * ------------------------------------------------------------------------------------------- */
+/* ---- The gate of the device ------------------------------------------------------------------ */
 
 void mbr_port_set_gate(mbr_port *port, mbr_gate *gate)
 {

@@ -5,8 +5,7 @@
 #include <string.h>
 #include <utlist.h>
 
-/* ---- Making one
- * ---------------------------------------------------------------------------------------------- */
+/* ---- Making one ------------------------------------------------------------------------------ */
 
 /* Whole slots inside the part, and whether every byte of the part is usable. */
 static bool whole_slots(const mbr_range_part *part, uint64_t *first, uint64_t *end)
@@ -163,8 +162,7 @@ mbr_status mbr_backing_make_prefix(mbr_backing *backing, const mbr_range_part *p
     return MBR_OK;
 }
 
-/* ---- Mapping it into others
- * --------------------------------------------------------------------------------- */
+/* ---- Mapping it into others ------------------------------------------------------------------ */
 
 typedef struct mbr_attach {
     mbr_prefix *prefix;
@@ -536,9 +534,7 @@ mbr_alias_hint mbr_prefix_hint(mbr_prefix *prefix, uint32_t piece)
     return hint;
 }
 
-/* ---- Its end
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- Its end --------------------------------------------------------------------------------- */
 
 void mbr_prefix_end(mbr_prefix *prefix)
 {

@@ -7,8 +7,7 @@
 
 #define FIT_RANGE_COUNT 64 /* cached ranges of a shape looked at for the best */
 
-/* ---- Slots
- * ----------------------------------------------------------------------------------------- */
+/* ---- Slots ----------------------------------------------------------------------------------- */
 
 uint64_t mbr_slot_offset(const mbr_range *range, uint64_t index)
 {
@@ -101,8 +100,7 @@ void mbr_range_update_committed_end(mbr_range *range)
     atomic_store_explicit(&range->committed_end, end, memory_order_release);
 }
 
-/* ---- The editor's mark
- * ------------------------------------------------------------------------------- */
+/* ---- The editor's mark ----------------------------------------------------------------------- */
 
 void mbr_range_await_editor(mbr_backing *backing, mbr_range *range)
 {
@@ -152,8 +150,7 @@ void mbr_range_end_edit(mbr_range *range)
     mbr_condition_signal_all(&range->backing->edited);
 }
 
-/* ---- The cache of ended ranges
- * ------------------------------------------------------------------------ */
+/* ---- The cache of ended ranges --------------------------------------------------------------- */
 
 static uint32_t bucket_of(uint64_t bytes, const mbr_extent_rule *rule, uint32_t isolation_group)
 {
@@ -257,8 +254,7 @@ static mbr_range *find_cached(
     return best != NULL ? best : spare;
 }
 
-/* ---- Reserve
- * -------------------------------------------------------------------------------------------- */
+/* ---- Reserve --------------------------------------------------------------------------------- */
 
 static mbr_status check_growth(mbr_backing *backing, const mbr_range_options *options,
     mbr_extent_rule *rule, uint64_t *bytes, mbr_error *error)
@@ -540,9 +536,7 @@ void mbr_range_discard(mbr_range *range)
         mbr_range_dissolve(range);
 }
 
-/* ---- Reading
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 uint64_t mbr_range_address(const mbr_range *range)
 {

@@ -4,8 +4,7 @@
 
 #include <utlist.h>
 
-/* ---- The end of a range
- * ----------------------------------------------------------------------------------- */
+/* ---- The end of a range ---------------------------------------------------------------------- */
 
 /* Exclusive extents stay mapped, paid by the cache from now on, but for those that may not be
  * written yet; consecutive ones of one holder move in one transfer. */
@@ -228,8 +227,7 @@ mbr_status mbr_range_end(
     return status;
 }
 
-/* ---- Parts of a range
- * ------------------------------------------------------------------------------------------ */
+/* ---- Parts of a range ------------------------------------------------------------------------ */
 
 /* Parts of a range may overlap: what waits for one decommit is not touched by another (I11). */
 static bool leaves_with(const mbr_slot *slot, const mbr_leave *leave)
@@ -424,8 +422,7 @@ mbr_status mbr_range_give_back(mbr_range *range, uint64_t offset_bytes, uint64_t
     return status;
 }
 
-/* ---- Lost contexts
- * --------------------------------------------------------------------------------------------- */
+/* ---- Lost contexts --------------------------------------------------------------------------- */
 
 /* The device took the memory with it: the record of one slot's use ends without a call. */
 static void forget_slot(mbr_range *range, uint64_t index)

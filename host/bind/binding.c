@@ -35,8 +35,7 @@ static mbr_status check_tier(const mbr_bind_parts *parts, mbr_error *error)
     return MBR_OK;
 }
 
-/* ---- Backings: one for each (mechanism, authority)
- * --------------------------------------------------------------- */
+/* ---- Backings: one for each (mechanism, authority) ------------------------------------------- */
 
 /* Under the lock: counts a binding on the backing of these parts, or NULL. */
 static mbr_backing_record *share_backing_locked(mbr_manager *manager, const mbr_bind_parts *parts)
@@ -198,9 +197,7 @@ static void unlist(mbr_manager *manager, const mbr_binding_record *record)
     mbr_await_walks(manager);
 }
 
-/* ---- Binding
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- Binding --------------------------------------------------------------------------------- */
 
 static mbr_status make_binding(mbr_manager *manager, const mbr_bind_request *request,
     mbr_binding_record **made, mbr_error *error)
@@ -465,9 +462,7 @@ mbr_status mbr_manager_unbind(mbr_manager *manager, mbr_binding_handle binding, 
     return status;
 }
 
-/* ---- Bindings that are abandoned
- * ----------------------------------------------------------------------------------------------
- */
+/* ---- Bindings that are abandoned ------------------------------------------------------------- */
 
 static void add_abandoned(mbr_manager *manager, mbr_binding_record *record)
 {

@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-/* ---- Authorities
- * -------------------------------------------------------------------------------------------- */
+/* ---- Authorities ----------------------------------------------------------------------------- */
 
 /* The free bytes behind an authority: the mechanism's own figure, and for host memory the machine's
  * and the cgroups', because exhaustion there is never a status. */
@@ -207,9 +206,7 @@ mbr_status mbr_manager_set_limit(mbr_manager *manager, mbr_authority_handle auth
     return status;
 }
 
-/* ---- Holders
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- Holders --------------------------------------------------------------------------------- */
 
 /* Found and counted in one, so that its end comes before or not at all. NULL: *status. */
 static mbr_authority_record *refer_authority(
@@ -353,9 +350,7 @@ mbr_status mbr_manager_destroy_holder(
     return MBR_OK;
 }
 
-/* ---- Figures
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- Figures --------------------------------------------------------------------------------- */
 
 mbr_status mbr_manager_read_authority(mbr_manager *manager, mbr_authority_handle authority,
     mbr_authority_figures *figures, mbr_error *error)
@@ -401,9 +396,7 @@ mbr_status mbr_manager_read_holder(
     return status;
 }
 
-/* ---- Audit
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- Audit ----------------------------------------------------------------------------------- */
 
 static mbr_status audit_authorities(mbr_manager *manager, uint64_t *charged_bytes, mbr_error *error)
 {

@@ -6,8 +6,7 @@
 
 #include <string.h>
 
-/* ---- Devices -----------------------------------------------------------------------------------
- */
+/* ---- Devices --------------------------------------------------------------------------------- */
 
 static bool has_uuid(const mbr_mechanism_description *description)
 {
@@ -77,8 +76,7 @@ mbr_status mbr_enter_gate(const mbr_mechanism_record *mechanism, mbr_gate **gate
         mbr_port_mechanism(mechanism->port)->description.name);
 }
 
-/* ---- Graphs ------------------------------------------------------------------------------------
- */
+/* ---- Graphs ---------------------------------------------------------------------------------- */
 
 /* Counts a call that works on the record, so that it stays. NULL: *status. */
 static mbr_graph_record *use(

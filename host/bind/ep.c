@@ -1,9 +1,7 @@
 /* EPs and streams of a manager, by handle. The context does the work; nothing here calls a line. */
 #include "host/bind/manager.h"
 
-/* ---- EPs
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- EPs ------------------------------------------------------------------------------------- */
 
 static mbr_status choose_tables(mbr_manager *manager, const mbr_ep_request *request,
     mbr_ep_record *record, mbr_context_options *options, mbr_error *error)
@@ -259,9 +257,7 @@ mbr_status mbr_manager_begin_chore(
     return status;
 }
 
-/* ---- Streams
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- Streams --------------------------------------------------------------------------------- */
 
 mbr_status mbr_ep_attach_stream(mbr_manager *manager, mbr_ep_handle ep, mbr_native native,
     mbr_stream_handle *stream, mbr_error *error)

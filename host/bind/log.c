@@ -99,8 +99,7 @@ void mbr_log_end(mbr_log *log)
     mbr_log_release(log);
 }
 
-/* ---- Writing
- * ------------------------------------------------------------------------------------------- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 /* Whether the line may go on; *dropped is what is to be said first. */
 static bool enter(mbr_log *log, uint64_t *dropped)

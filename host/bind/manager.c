@@ -192,9 +192,7 @@ void mbr_manager_log(mbr_manager *manager, uint32_t level, const char *format, .
         mbr_log_write(manager->log, level, line, mbr_min((uint64_t)length, sizeof(line) - 1));
 }
 
-/* ---- Walks
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- Walks ----------------------------------------------------------------------------------- */
 
 mbr_walk mbr_begin_walk(mbr_manager *manager)
 {

@@ -192,8 +192,7 @@ struct mbr_manager {
     mbr_table tickets, admissions, graphs;
 };
 
-/* ---- Lookups: NULL, and *status says why. In line, because every call begins with some.
- * ---------------------------------------------------------------- */
+/* ---- Lookups: NULL, and *status says why. In line, because every call begins with some. ------ */
 #define MBR_FIND_DEFINE(noun, tables)                                                              \
     static inline mbr_##noun##_record *mbr_find_##noun(                                            \
         mbr_manager *manager, uint64_t value, mbr_status *status, mbr_error *error)                \

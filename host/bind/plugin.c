@@ -5,9 +5,7 @@
 
 #include <string.h>
 
-/* ---- Plugins
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- Plugins --------------------------------------------------------------------------------- */
 
 mbr_status mbr_manager_open_plugin(mbr_manager *manager, const mbr_plugin_open_request *request,
     mbr_plugin_handle *plugin, mbr_error *error)
@@ -97,9 +95,7 @@ mbr_status mbr_manager_close_plugin(
     return MBR_OK;
 }
 
-/* ---- Mechanisms
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- Mechanisms ------------------------------------------------------------------------------ */
 
 static mbr_status open_port(mbr_manager *manager, mbr_plugin_record *plugin,
     const mbr_mechanism_open_request *request, mbr_port **port, mbr_error *error)
@@ -317,9 +313,7 @@ mbr_status mbr_manager_read_mechanism(mbr_manager *manager, mbr_mechanism_handle
     return status;
 }
 
-/* ---- Trimming
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- Trimming -------------------------------------------------------------------------------- */
 
 /* During a walk: calls `visit` for each arena over the mechanism. */
 static void visit_arenas(mbr_manager *manager, const mbr_mechanism_record *record,

@@ -89,8 +89,7 @@ free_record:
     return status;
 }
 
-/* ---- Growing
- * ------------------------------------------------------------------------------------- */
+/* ---- Growing --------------------------------------------------------------------------------- */
 
 /* Growing within what is committed is one look-up and one comparison (H7). The result is written in
  * place: a copy of what was just written would wait for it. */

@@ -82,8 +82,7 @@ mbr_status mbr_range_view_drop(mbr_manager *manager, mbr_range_view view, mbr_er
     return look(manager, view.range, -1, &epoch, error);
 }
 
-/* ---- Figures
- * ------------------------------------------------------------------------------------ */
+/* ---- Figures --------------------------------------------------------------------------------- */
 
 static bool read_record(const mbr_range_record *record, mbr_range_figures *figures)
 {

@@ -18,8 +18,7 @@
 #define OWN_PREFIX "membrane." /* of the contract's capability ids */
 #define QUIESCE_NS UINT64_C(10000000000)
 
-/* ---- Forked children ---------------------------------------------------------------------------
- */
+/* ---- Forked children ------------------------------------------------------------------------- */
 
 static const mbr_fork_guard *guard_of(const mbr_module *module)
 {

@@ -20,8 +20,7 @@
 #define TEXT_BYTES 128 /* of an error's text */
 #define WORD "calls"
 
-/* ---- Lines ------------------------------------------------------------------------------------
- */
+/* ---- Lines ----------------------------------------------------------------------------------- */
 
 /* A line is written by one call, so that those of several threads do not mix. */
 typedef struct line {
@@ -61,8 +60,7 @@ static void put_text(const char *format, const char *first, const char *second)
     put(&standard, &own);
 }
 
-/* ---- The sink ---------------------------------------------------------------------------------
- */
+/* ---- The sink -------------------------------------------------------------------------------- */
 
 static bool is_set(const char *value)
 {
@@ -121,8 +119,7 @@ void mbr_trace_end(const mbr_trace_sink *sink, uint64_t began_ns, const char *pl
     put(sink, &own);
 }
 
-/* ---- Shims ------------------------------------------------------------------------------------
- */
+/* ---- Shims ----------------------------------------------------------------------------------- */
 
 /* What the shims get as their instance. */
 typedef struct trace {

@@ -23,8 +23,7 @@
  * nothing at exit. */
 MBR_PLUGIN_NOTE(PLUGIN_NAME, "unknown vendor", MBR_NOTE_UNLOADABLE);
 
-/* ---- What is kept -----------------------------------------------------------------------------
- */
+/* ---- What is kept ---------------------------------------------------------------------------- */
 typedef struct allocation {
     uint64_t id, address, bytes;
     struct allocation *next;
@@ -45,8 +44,7 @@ static const char open_mark[] = PLUGIN_NAME;
 /* For the slots that have no instance yet. */
 static const mbr_instance nobody = {.mark = open_mark};
 
-/* ---- The system below --------------------------------------------------------------------------
- */
+/* ---- The system below ------------------------------------------------------------------------ */
 /* `bytes` is whole pages. MAP_NORESERVE and the populating advice together make sure that a success
  * has its pages, so that owning bytes is never a promise. */
 static bool system_take(
@@ -137,8 +135,7 @@ static mbr_status done(mbr_outcome *outcome, mbr_outcome answer)
     return MBR_OK;
 }
 
-/* ---- The allocator ------------------------------------------------------------------------------
- */
+/* ---- The allocator --------------------------------------------------------------------------- */
 static mbr_status slot_fact(mbr_instance *instance, const mbr_fact_request *request,
     mbr_fact_outcome *outcome, mbr_error *error)
 {
@@ -306,8 +303,7 @@ static const mbr_allocator_vtable allocator = {
     .trim = slot_trim,
 };
 
-/* ---- The plugin
- * ---------------------------------------------------------------------------------- */
+/* ---- The plugin ------------------------------------------------------------------------------ */
 static mbr_status slot_mechanisms(mbr_instance *none, const mbr_mechanisms_request *request,
     mbr_mechanism_description *outcome, mbr_error *error)
 {

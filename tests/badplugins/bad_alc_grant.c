@@ -14,8 +14,7 @@ static bool is_exhausted(mbr_status status)
     return status >= MBR_OUT_OF_MEMORY && status <= MBR_OUT_OF_MAPPINGS;
 }
 
-/* ---- Before the good slot: what the fault makes of the request --------------------------------
- */
+/* ---- Before the good slot: what the fault makes of the request ------------------------------- */
 
 typedef void (*bend)(mbr_allocate_request *request);
 
@@ -103,8 +102,7 @@ static mbr_status allocate_bent(mbr_instance *instance, const mbr_allocate_reque
     return status;
 }
 
-/* ---- After the good slot: what the fault makes of a grant -------------------------------------
- */
+/* ---- After the good slot: what the fault makes of a grant ------------------------------------ */
 
 typedef void (*spoil)(struct bad_allocation *granted, mbr_outcome *outcome);
 
@@ -198,8 +196,7 @@ static mbr_status allocate_spoilt(mbr_instance *instance, const mbr_allocate_req
     return status;
 }
 
-/* ---- Addresses beside the real ones -----------------------------------------------------------
- */
+/* ---- Addresses beside the real ones ---------------------------------------------------------- */
 
 static mbr_status allocate_shifted(mbr_instance *instance, const mbr_allocate_request *request,
     mbr_outcome *outcome, mbr_error *error, uint64_t align_bytes, uint64_t shift_bytes)
@@ -237,8 +234,7 @@ static mbr_status allocate_behind_header(mbr_instance *instance,
     return status;
 }
 
-/* ---- Refusals ---------------------------------------------------------------------------------
- */
+/* ---- Refusals -------------------------------------------------------------------------------- */
 
 static mbr_status refuse(mbr_outcome *outcome, mbr_error *error, mbr_status status)
 {

@@ -9,8 +9,7 @@
 #define PAGE_BYTES UINT64_C(4096)
 #define MIB (UINT64_C(1) << 20)
 
-/* ---- A release that the good slot refuses: another one that the fault takes for it ------------
- */
+/* ---- A release that the good slot refuses: another one that the fault takes for it ----------- */
 
 typedef struct bad_allocation *(*mistake)(
     const mbr_instance *instance, const mbr_release_request *request);
@@ -78,8 +77,7 @@ static mbr_status release_another(mbr_instance *instance, const mbr_release_requ
     return bad_give_instead(taken, outcome, NULL);
 }
 
-/* ---- A release that the good slot refuses: accepted without effect ----------------------------
- */
+/* ---- A release that the good slot refuses: accepted without effect --------------------------- */
 
 static bool is_accepted(const mbr_instance *instance, const mbr_release_request *request)
 {
@@ -110,8 +108,7 @@ static mbr_status release_accepted(mbr_instance *instance, const mbr_release_req
     return status;
 }
 
-/* ---- A release that works, and what the fault makes of it -------------------------------------
- */
+/* ---- A release that works, and what the fault makes of it ------------------------------------ */
 
 static mbr_status release_spoilt(mbr_instance *instance, const mbr_release_request *request,
     mbr_outcome *outcome, mbr_error *error)
@@ -142,8 +139,7 @@ static mbr_status release_spoilt(mbr_instance *instance, const mbr_release_reque
     return status;
 }
 
-/* ---- Stats and trim ---------------------------------------------------------------------------
- */
+/* ---- Stats and trim -------------------------------------------------------------------------- */
 
 static mbr_status stats_spoilt(mbr_instance *instance, const mbr_stats_request *request,
     mbr_mechanism_stats *outcome, mbr_error *error)

@@ -7,8 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* ---- A refused release -------------------------------------------------------------------------
- */
+/* ---- A refused release ----------------------------------------------------------------------- */
 
 typedef mbr_status (*spoil)(mbr_status status, mbr_outcome *outcome, mbr_error *error);
 
@@ -72,8 +71,7 @@ static mbr_status release_refused(mbr_instance *instance, const mbr_release_requ
     return status == MBR_UNKNOWN_OBJECT ? spoil_now(status, outcome, error) : status;
 }
 
-/* ---- Calls that are left as they were, or not ------------------------------------------------
- */
+/* ---- Calls that are left as they were, or not ------------------------------------------------ */
 
 static mbr_status release_unsaid(mbr_instance *instance, const mbr_release_request *request,
     mbr_outcome *outcome, mbr_error *error)
@@ -121,8 +119,7 @@ static mbr_status stats_reserved(mbr_instance *instance, const mbr_stats_request
     return status;
 }
 
-/* ---- Refusals of allocate ----------------------------------------------------------------------
- */
+/* ---- Refusals of allocate -------------------------------------------------------------------- */
 
 static mbr_status allocate_refused(mbr_instance *instance, const mbr_allocate_request *request,
     mbr_outcome *outcome, mbr_error *error)

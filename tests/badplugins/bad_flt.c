@@ -79,8 +79,7 @@ static bool has_address_limit(void)
     return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }
 
-/* ---- open -------------------------------------------------------------------------------------
- */
+/* ---- open ------------------------------------------------------------------------------------ */
 
 /* Of allocate, since the last open. */
 static uint32_t granted_count;
@@ -99,8 +98,7 @@ static mbr_status open_instance(mbr_instance *none, const mbr_open_request *requ
     return status;
 }
 
-/* ---- Allocations ------------------------------------------------------------------------------
- */
+/* ---- Allocations ----------------------------------------------------------------------------- */
 
 static mbr_status allocate(mbr_instance *instance, const mbr_allocate_request *request,
     mbr_outcome *outcome, mbr_error *error)
@@ -134,8 +132,7 @@ static mbr_status release(mbr_instance *instance, const mbr_release_request *req
     return MBR_OK;
 }
 
-/* ---- Virtual memory ---------------------------------------------------------------------------
- */
+/* ---- Virtual memory -------------------------------------------------------------------------- */
 
 static mbr_status reserve(mbr_instance *instance, const mbr_reserve_request *request,
     mbr_outcome *outcome, mbr_error *error)

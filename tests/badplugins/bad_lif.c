@@ -14,8 +14,7 @@
 #define LEAK_BYTES 6000
 #define FEW_COUNT 12 /* live allocations */
 
-/* ---- Report, close, quiesce -------------------------------------------------------------------
- */
+/* ---- Report, close, quiesce ------------------------------------------------------------------ */
 
 static mbr_status report(mbr_instance *instance, const mbr_report_request *request,
     mbr_report *outcome, mbr_error *error)
@@ -135,8 +134,7 @@ static mbr_status quiesce_at_once(mbr_instance *instance, const mbr_quiesce_requ
     return mbr_host_plugin.quiesce(instance, request, outcome, error);
 }
 
-/* ---- What is left behind ----------------------------------------------------------------------
- */
+/* ---- What is left behind --------------------------------------------------------------------- */
 
 static void *sleep_for_ever(void *context)
 {
@@ -195,8 +193,7 @@ static mbr_status stats(mbr_instance *instance, const mbr_stats_request *request
     return status;
 }
 
-/* ---- The end ----------------------------------------------------------------------------------
- */
+/* ---- The end --------------------------------------------------------------------------------- */
 
 static void stay(void)
 {

@@ -19,8 +19,7 @@
     static mbr_status name(mbr_instance *instance, const mbr_fact_request *request,                \
         mbr_fact_outcome *outcome, mbr_error *error)
 
-/* ---- Mechanisms ---------------------------------------------------------------------------------
- */
+/* ---- Mechanisms ------------------------------------------------------------------------------ */
 
 MECHANISMS(counts_one_too_many)
 {
@@ -70,8 +69,7 @@ MECHANISMS(identity_changes)
     return status;
 }
 
-/* ---- Open ---------------------------------------------------------------------------------------
- */
+/* ---- Open ------------------------------------------------------------------------------------ */
 
 OPEN(refuses_every_open)
 {
@@ -171,8 +169,7 @@ static mbr_status ids_of_all_instances(mbr_instance *instance, const mbr_allocat
     return status;
 }
 
-/* ---- Capability, facts, report
- * -------------------------------------------------------------------- */
+/* ---- Capability, facts, report --------------------------------------------------------------- */
 
 CAPABILITY(no_allocator)
 {

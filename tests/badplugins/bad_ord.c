@@ -42,8 +42,7 @@ static bool is_pending(mbr_instance *instance, uint64_t id, uint64_t value)
     return good_line_look(instance, id, &view) && view.reached < value;
 }
 
-/* ---- Values ----------------------------------------------------------------------------------
- */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
 LINE_SLOT(signal_refused)
 {
@@ -103,8 +102,7 @@ WAIT(wait_for_any_value)
     return bad_good->order.wait(instance, &lower, outcome, error);
 }
 
-/* ---- Deadlines -------------------------------------------------------------------------------
- */
+/* ---- Deadlines ------------------------------------------------------------------------------- */
 
 static uint64_t now_ns(void)
 {
@@ -140,8 +138,7 @@ WAIT(wait_for_future_value)
     return GOOD(wait);
 }
 
-/* ---- Ends ------------------------------------------------------------------------------------
- */
+/* ---- Ends ------------------------------------------------------------------------------------ */
 
 LINE_SLOT(close_refused_while_pending)
 {
@@ -201,8 +198,7 @@ LINE_SLOT(reached_by_stream_value)
     return status;
 }
 
-/* ---- Streams that wait -----------------------------------------------------------------------
- */
+/* ---- Streams that wait ----------------------------------------------------------------------- */
 
 STREAM_WAIT(stream_wait_is_noop)
 {
@@ -231,8 +227,7 @@ STREAM_WAIT(stream_wait_any_kind)
     return bad_good->order.stream_wait(instance, &other, outcome, error);
 }
 
-/* ---- Ids and arguments -----------------------------------------------------------------------
- */
+/* ---- Ids and arguments ----------------------------------------------------------------------- */
 
 static uint64_t closed_lines[256], closed_count;
 static bool was_closed(uint64_t id)

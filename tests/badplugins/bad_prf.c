@@ -59,8 +59,7 @@ static mbr_status report(mbr_instance *instance, const mbr_report_request *reque
     return bad_good->plugin.report(instance, request, outcome, error);
 }
 
-/* ---- Late -------------------------------------------------------------------------------------
- */
+/* ---- Late ------------------------------------------------------------------------------------ */
 
 static uint32_t map_count;
 

@@ -27,8 +27,7 @@ static bool is_first_sharer(const mbr_instance *instance, const mbr_map_shared_r
         request->offset_bytes == granules(instance, 2) && request->access[0].access == access;
 }
 
-/* ---- The memory -------------------------------------------------------------------------------
- */
+/* ---- The memory ------------------------------------------------------------------------------ */
 
 SHARE(share_a_copy)
 {
@@ -113,8 +112,7 @@ static void install_memory(void)
         bad.shared.map_shared = share_two_hundred;
 }
 
-/* ---- The end ----------------------------------------------------------------------------------
- */
+/* ---- The end --------------------------------------------------------------------------------- */
 
 /* An unmap of one of several mappings: what it was, and how many there were. */
 static uint32_t look_before(
@@ -217,8 +215,7 @@ static void install_end(void)
         bad.plugin.report = report_without_sharers;
 }
 
-/* ---- Access -----------------------------------------------------------------------------------
- */
+/* ---- Access ---------------------------------------------------------------------------------- */
 
 SHARE(share_writable)
 {
@@ -267,8 +264,7 @@ static void install_access(void)
         bad.virtual_.query = query_owners_access;
 }
 
-/* ---- Refusals that are not made ---------------------------------------------------------------
- */
+/* ---- Refusals that are not made -------------------------------------------------------------- */
 
 static mbr_status tolerated;
 static bool (*is_tolerated)(mbr_instance *instance, const mbr_map_shared_request *request);

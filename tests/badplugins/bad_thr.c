@@ -43,8 +43,7 @@ static mbr_status say_ok(mbr_outcome *outcome)
     return MBR_OK;
 }
 
-/* ---- Counters that are read, changed and written back ----------------------------------------
- */
+/* ---- Counters that are read, changed and written back ---------------------------------------- */
 
 typedef struct racy {
     _Atomic uint64_t kept, exact;
@@ -92,8 +91,7 @@ STATS(stats_counting)
     return status;
 }
 
-/* ---- Calls for one id that overlap in time ---------------------------------------------------
- */
+/* ---- Calls for one id that overlap in time --------------------------------------------------- */
 
 #define PLACES 1024u
 
@@ -152,8 +150,7 @@ SLOT(racy_map_twice, mbr_map_request, mbr_outcome)
     return both_done(request->extent_id, status, &own, outcome, error);
 }
 
-/* ---- Two that allocate at once are given one range -------------------------------------------
- */
+/* ---- Two that allocate at once are given one range ------------------------------------------- */
 
 static struct {
     _Atomic uint64_t id, real_address, said_address;
@@ -190,8 +187,7 @@ RELEASE(release_the_same)
     return bad_good->allocator.release(instance, &real, outcome, error);
 }
 
-/* ---- Threads that are told apart -------------------------------------------------------------
- */
+/* ---- Threads that are told apart ------------------------------------------------------------- */
 
 static struct {
     _Atomic uint64_t id;
@@ -233,8 +229,7 @@ RELEASE(release_by_thread)
     return GOOD(allocator, release);
 }
 
-/* ---- Answers that are made in one place ------------------------------------------------------
- */
+/* ---- Answers that are made in one place ------------------------------------------------------ */
 
 static _Atomic uint64_t scratch_owned;
 STATS(torn_stats)
@@ -260,8 +255,7 @@ SLOT(torn_query, mbr_query_request, mbr_query_outcome)
     return status;
 }
 
-/* ---- The log ---------------------------------------------------------------------------------
- */
+/* ---- The log --------------------------------------------------------------------------------- */
 
 static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
@@ -294,8 +288,7 @@ ALLOCATE(log_under_lock)
     return status;
 }
 
-/* ---- Signals, instances ----------------------------------------------------------------------
- */
+/* ---- Signals, instances ---------------------------------------------------------------------- */
 
 /* A large one waits for something in the kernel. */
 ALLOCATE(eintr_is_failure)
@@ -343,8 +336,7 @@ SLOT(open_one_at_a_time, mbr_open_request, mbr_open_outcome)
     return status;
 }
 
-/* ---- The driver's state of a thread ----------------------------------------------------------
- */
+/* ---- The driver's state of a thread ---------------------------------------------------------- */
 
 /* The stand-in of a driver that lies beside this file. */
 static void *find_driver_function(const char *name)
@@ -370,8 +362,7 @@ RELEASE(changes_current_context)
     return GOOD(allocator, release);
 }
 
-/* ---- Streams ---------------------------------------------------------------------------------
- */
+/* ---- Streams --------------------------------------------------------------------------------- */
 
 SLOT(second_waiter_times_out, mbr_line_wait_request, mbr_outcome)
 {

@@ -32,8 +32,7 @@ static mbr_status say_ok(mbr_outcome *outcome)
     return MBR_OK;
 }
 
-/* ---- What a fill or copy leaves --------------------------------------------------------------
- */
+/* ---- What a fill or copy leaves -------------------------------------------------------------- */
 
 static mbr_status fill_other(mbr_instance *instance, const mbr_fill_request *request,
     uint64_t bytes, mbr_outcome *outcome, mbr_error *error)
@@ -117,8 +116,7 @@ COPY(copy_ends_at_seam)
     return copy_other(instance, request, is_over ? room : request->bytes, outcome, error);
 }
 
-/* ---- Order -----------------------------------------------------------------------------------
- */
+/* ---- Order ----------------------------------------------------------------------------------- */
 
 static uint64_t last_filled_stream;
 FILL(fill_and_remember)
@@ -146,8 +144,7 @@ DESTROY(destroy_drops_work)
     return GOOD(stream_destroy);
 }
 
-/* ---- Refusals --------------------------------------------------------------------------------
- */
+/* ---- Refusals -------------------------------------------------------------------------------- */
 
 FILL(fill_of_nothing_accepted)
 {
@@ -211,8 +208,7 @@ CREATE(stream_flags_ignored)
     return bad_good->transfer.stream_create(instance, &other, outcome, error);
 }
 
-/* ---- Books -----------------------------------------------------------------------------------
- */
+/* ---- Books ----------------------------------------------------------------------------------- */
 
 static mbr_status report_has_one_stream(mbr_instance *instance, const mbr_report_request *request,
     mbr_report *outcome, mbr_error *error)

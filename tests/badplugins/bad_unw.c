@@ -9,8 +9,7 @@
 #include <unistd.h>
 #include <unwind.h>
 
-/* ---- Sizes of structs --------------------------------------------------------------------------
- */
+/* ---- Sizes of structs ------------------------------------------------------------------------ */
 
 /* Not at a page's end: there it would be a crash of another check. */
 static mbr_status report_beyond(mbr_instance *instance, const mbr_report_request *request,
@@ -108,8 +107,7 @@ static mbr_status release_whole_error(mbr_instance *instance, const mbr_release_
     return status;
 }
 
-/* ---- Arguments ---------------------------------------------------------------------------------
- */
+/* ---- Arguments ------------------------------------------------------------------------------- */
 
 static mbr_status trim_rounding(
     mbr_instance *instance, const mbr_trim_request *request, mbr_outcome *outcome, mbr_error *error)
@@ -155,8 +153,7 @@ static mbr_status release_following(mbr_instance *instance, const mbr_release_re
     return bad_give(instance, request, outcome, error);
 }
 
-/* ---- Leaving -----------------------------------------------------------------------------------
- */
+/* ---- Leaving --------------------------------------------------------------------------------- */
 
 /* As a C++ plugin does that lets an exception go: nobody catches it, and the runtime aborts. */
 static mbr_status capability_throwing(mbr_instance *instance, const mbr_capability_request *request,

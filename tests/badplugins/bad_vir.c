@@ -107,8 +107,7 @@ TOLERANT(unmap, mbr_unmap_request)
 #define OTHER_ID_BIT (UINT64_C(1) << 62)
 #define HUGE_BYTES (UINT64_C(1) << 62)
 
-/* ---- Reservations -----------------------------------------------------------------------------
- */
+/* ---- Reservations ---------------------------------------------------------------------------- */
 
 MEND(guess_alignment, mbr_reserve_request)
 {
@@ -205,8 +204,7 @@ static void install_reservations(void)
         bad.virtual_.unreserve = unreserve_and_remember;
 }
 
-/* ---- Extents ----------------------------------------------------------------------------------
- */
+/* ---- Extents --------------------------------------------------------------------------------- */
 
 MEND(make_one_granule, mbr_extent_create_request)
 {
@@ -314,8 +312,7 @@ static void install_extents(void)
         bad.virtual_.extent_destroy = destroy_and_remember;
 }
 
-/* ---- Mappings ---------------------------------------------------------------------------------
- */
+/* ---- Mappings -------------------------------------------------------------------------------- */
 
 MEND(round_offset, mbr_map_request)
 {

@@ -12,8 +12,7 @@ static uint64_t granules(const mbr_instance *instance, uint64_t count)
     return count * instance->objects.granule_bytes;
 }
 
-/* ---- reserve, unreserve -----------------------------------------------------------------------
- */
+/* ---- reserve, unreserve ---------------------------------------------------------------------- */
 
 BAD_SLOT(reserve_off_granule, mbr_reserve_request, mbr_outcome)
 {
@@ -163,8 +162,7 @@ static void install_reserve(void)
     }
 }
 
-/* ---- extent_create, extent_destroy ------------------------------------------------------------
- */
+/* ---- extent_create, extent_destroy ----------------------------------------------------------- */
 
 BAD_SLOT(create_under_reports, mbr_extent_create_request, mbr_outcome)
 {
@@ -361,8 +359,7 @@ static void install_extent(void)
     }
 }
 
-/* ---- map --------------------------------------------------------------------------------------
- */
+/* ---- map ------------------------------------------------------------------------------------- */
 
 /* The good map's own refusal, of a request that it calls misaligned. */
 static mbr_status refuse_map(

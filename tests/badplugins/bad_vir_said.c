@@ -4,8 +4,7 @@
 
 #include <unistd.h>
 
-/* ---- Limits ------------------------------------------------------------------------------------
- */
+/* ---- Limits ---------------------------------------------------------------------------------- */
 
 static bool is_above_limit(mbr_status status, uint64_t bytes)
 {
@@ -36,8 +35,7 @@ BAD_SLOT(create_in_one_table, mbr_extent_create_request, mbr_outcome)
         : GOOD(extent_create);
 }
 
-/* ---- Grants and facts --------------------------------------------------------------------------
- */
+/* ---- Grants and facts ------------------------------------------------------------------------ */
 
 BAD_SLOT(create_grants_huge, mbr_extent_create_request, mbr_outcome)
 {
@@ -90,8 +88,7 @@ BAD_SLOT(create_says_stale, mbr_extent_create_request, mbr_outcome)
     return status;
 }
 
-/* ---- Figures -----------------------------------------------------------------------------------
- */
+/* ---- Figures --------------------------------------------------------------------------------- */
 
 BAD_SLOT(map_says_zero, mbr_map_request, mbr_outcome)
 {

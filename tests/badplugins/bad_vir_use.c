@@ -17,8 +17,7 @@ static void set_access(
         (void)mprotect((void *)(uintptr_t)(reservation->object.address + offset_bytes), bytes, how);
 }
 
-/* ---- protect ----------------------------------------------------------------------------------
- */
+/* ---- protect --------------------------------------------------------------------------------- */
 
 /* Whether protect gave this many granules this access. */
 static bool is_given(const mbr_instance *instance, const mbr_protect_request *request,
@@ -154,8 +153,7 @@ static void install_protect(void)
         bad.virtual_.protect = protect_does_half;
 }
 
-/* ---- unmap ------------------------------------------------------------------------------------
- */
+/* ---- unmap ----------------------------------------------------------------------------------- */
 
 BAD_SLOT(unmap_under_reports, mbr_unmap_request, mbr_outcome)
 {
@@ -253,8 +251,7 @@ static void install_unmap(void)
         bad.virtual_.unmap = unmap_one_at_a_time;
 }
 
-/* ---- query ------------------------------------------------------------------------------------
- */
+/* ---- query ----------------------------------------------------------------------------------- */
 
 BAD_SLOT(query_from_here, mbr_query_request, mbr_query_outcome)
 {
@@ -348,8 +345,7 @@ static void install_query(void)
         bad.virtual_.query = query_anything;
 }
 
-/* ---- stats ------------------------------------------------------------------------------------
- */
+/* ---- stats ----------------------------------------------------------------------------------- */
 
 static uint64_t more_reserved, more_mapped; /* what stats tells on top */
 static uint64_t made_bytes;                 /* of the last extent */

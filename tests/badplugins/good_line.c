@@ -9,8 +9,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* ---- Lines -----------------------------------------------------------------------------------
- */
+/* ---- Lines ----------------------------------------------------------------------------------- */
 
 static struct line **find_line(struct order *order, uint64_t id)
 {
@@ -25,8 +24,7 @@ static mbr_status unknown_line(mbr_error *error, uint64_t id)
     return mbr_fail(error, MBR_UNKNOWN_OBJECT, "no open line has the id %" PRIu64, id);
 }
 
-/* ---- The slots of order ----------------------------------------------------------------------
- */
+/* ---- The slots of order ---------------------------------------------------------------------- */
 
 static mbr_status line_open(mbr_instance *instance, const mbr_line_open_request *request,
     mbr_outcome *answer, mbr_error *error)
@@ -166,8 +164,7 @@ static mbr_status line_close(
     return good_leave(order, MBR_OK);
 }
 
-/* ---- The plugin's own slots ------------------------------------------------------------------
- */
+/* ---- The plugin's own slots ------------------------------------------------------------------ */
 
 static bool has_workers(const struct order *order)
 {
@@ -253,8 +250,7 @@ MBR_ANSWER_CHANGE(, good_close, close_instance, mbr_close_request)
 MBR_ANSWER_TELL(, good_report, report, mbr_report_request, mbr_report)
 MBR_ANSWER_CHANGE(, good_quiesce, quiesce, mbr_quiesce_request)
 
-/* ---- For faults ------------------------------------------------------------------------------
- */
+/* ---- For faults ------------------------------------------------------------------------------ */
 
 bool good_line_look(mbr_instance *instance, uint64_t id, struct good_line_view *view)
 {
@@ -280,8 +276,7 @@ void good_stream_drop_work(mbr_instance *instance, mbr_native native)
         good_leave(order, MBR_OK);
 }
 
-/* ---- The table -------------------------------------------------------------------------------
- */
+/* ---- The table ------------------------------------------------------------------------------- */
 
 MBR_ANSWER_CHANGE(static, slot_line_open, line_open, mbr_line_open_request)
 MBR_ANSWER_CHANGE(static, slot_signal, signal_line, mbr_line_request)

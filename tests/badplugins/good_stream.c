@@ -15,8 +15,7 @@
 static pthread_mutex_t orders_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct order *orders;
 
-/* ---- The order of an instance ----------------------------------------------------------------
- */
+/* ---- The order of an instance ---------------------------------------------------------------- */
 
 static struct order *create_order(mbr_instance *instance)
 {
@@ -89,8 +88,7 @@ void good_line_drop(struct line *line)
     free(line);
 }
 
-/* ---- Workers ---------------------------------------------------------------------------------
- */
+/* ---- Workers --------------------------------------------------------------------------------- */
 
 static void run(struct order *order, const struct operation *operation)
 {
@@ -169,8 +167,7 @@ static mbr_status start(struct stream *stream, mbr_error *error)
     return mbr_answer_errno(error, code, MBR_OUT_OF_HOST_MEMORY, "pthread_create", 0);
 }
 
-/* ---- Streams ---------------------------------------------------------------------------------
- */
+/* ---- Streams --------------------------------------------------------------------------------- */
 
 struct stream *good_stream_find_value(struct order *order, uint64_t value)
 {

@@ -26,8 +26,7 @@ static struct {
 
 static mbr_gpu_stream streams[STREAM_COUNT];
 
-/* ---- Calls of the driver ----------------------------------------------------------------------
- */
+/* ---- Calls of the driver --------------------------------------------------------------------- */
 
 /* The stand-in names a function by the same string each time. */
 static const struct fault_call *call_of(const char *function)
@@ -79,8 +78,7 @@ static enum standin_verdict judge(const char *function, int *code)
                                  : STANDIN_FAILS_BEFORE;
 }
 
-/* ---- The driver, by the test ------------------------------------------------------------------
- */
+/* ---- The driver, by the test ----------------------------------------------------------------- */
 
 void *fault_driver_find(void *library, const char *name)
 {
@@ -152,8 +150,7 @@ static uint64_t view(uint64_t address)
     return (uintptr_t)standin.view(0, address);
 }
 
-/* ---- Slots ------------------------------------------------------------------------------------
- */
+/* ---- Slots ----------------------------------------------------------------------------------- */
 
 /* A device works while somebody waits for it. */
 static mbr_status wait_for(mbr_instance *instance, const mbr_line_wait_request *request,

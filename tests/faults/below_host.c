@@ -176,8 +176,7 @@ static void init(struct fault_os *os, struct mbr_host_os *table)
         .page_bytes = os->real.page_bytes};
 }
 
-/* ---- What below.h wants -----------------------------------------------------------------------
- */
+/* ---- What below.h wants ---------------------------------------------------------------------- */
 
 static void start(const struct fault_hooks *given)
 {

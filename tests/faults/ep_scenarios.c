@@ -185,8 +185,7 @@ static void reaper(struct world *world)
     STEP(world, mbr_ep_destroy(world->manager, ep, UINT64_MAX, &world->error));
 }
 
-/* ---- The CPU EP -------------------------------------------------------------------------------
- */
+/* ---- The CPU EP ------------------------------------------------------------------------------ */
 
 static const mbr_cpu_seams cpu_seams = {&fault_heap, &fault_threads};
 
@@ -253,8 +252,7 @@ static void cpu_ep(struct world *world)
     STEP(world, mbr_cpu_destroy(cpu, &world->error));
 }
 
-/* ---- Bindings ---------------------------------------------------------------------------------
- */
+/* ---- Bindings -------------------------------------------------------------------------------- */
 
 static void switch_generations(struct world *world)
 {

@@ -96,8 +96,7 @@ static mbr_instance *of_lines(struct shell *shell)
     return has_lines_by_hand() ? (mbr_instance *)(void *)&shell->device : shell->real;
 }
 
-/* ---- The real slots ---------------------------------------------------------------------------
- */
+/* ---- The real slots -------------------------------------------------------------------------- */
 
 static void purge_shell(struct shell *shell)
 {
@@ -197,8 +196,7 @@ static const mbr_plugin_vtable real_plugin = {
     .quiesce = real_quiesce,
 };
 
-/* ---- The slots that the host calls ------------------------------------------------------------
- */
+/* ---- The slots that the host calls ----------------------------------------------------------- */
 
 #define REAL_mbr_plugin_vtable real_plugin
 #define REAL_mbr_allocator_vtable (*fault_below.allocator)
@@ -299,8 +297,7 @@ static mbr_status real_capability(mbr_instance *instance, const mbr_capability_r
     return status;
 }
 
-/* ---- What the test calls ----------------------------------------------------------------------
- */
+/* ---- What the test calls --------------------------------------------------------------------- */
 
 static void run_streams(void)
 {

@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* ---- Heaps ------------------------------------------------------------------------------------
- */
+/* ---- Heaps ----------------------------------------------------------------------------------- */
 
 struct block {
     struct block *next, *previous;
@@ -95,8 +94,7 @@ void fault_plugin_heap_wipe(void)
         heap_release(&plugin_heap, plugin_heap.blocks.next + 1);
 }
 
-/* ---- Clock and threads ------------------------------------------------------------------------
- */
+/* ---- Clock and threads ----------------------------------------------------------------------- */
 
 #define CLOCK_STEP_NS 1000
 
@@ -141,8 +139,7 @@ static int thread_start(
 
 const mbr_threads fault_threads = {thread_start, NULL};
 
-/* ---- Files ------------------------------------------------------------------------------------
- */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 static int64_t file_count;
 

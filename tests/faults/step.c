@@ -23,8 +23,7 @@ void world_fail(struct world *world, const char *format, ...)
     longjmp(*world->failed, 1);
 }
 
-/* ---- Statuses ---------------------------------------------------------------------------------
- */
+/* ---- Statuses -------------------------------------------------------------------------------- */
 
 /* What the host plugin makes of a system call that wants memory, and the host of its plugin. */
 static bool is_of_memory(mbr_status status)
@@ -116,8 +115,7 @@ static bool is_leaked_in_silence(const struct world *world, const struct fault_p
         (plan->kind >= FAULT_OS_MMAP && plan->kind < FAULT_PLUGIN_HEAP);
 }
 
-/* ---- Oracles ----------------------------------------------------------------------------------
- */
+/* ---- Oracles --------------------------------------------------------------------------------- */
 
 static uint64_t stamp_of(const struct block *block, uint64_t offset)
 {
@@ -226,8 +224,7 @@ mbr_authority_figures world_books(struct world *world)
     return figures;
 }
 
-/* ---- Steps ------------------------------------------------------------------------------------
- */
+/* ---- Steps ----------------------------------------------------------------------------------- */
 
 static uint64_t holder_bytes(struct world *world)
 {

@@ -9,8 +9,7 @@
 #define SPACE_NS UINT64_MAX
 #define DRAIN_NS UINT64_C(200000) /* of the clock of the seams: so many hundred looks */
 
-/* ---- Making -----------------------------------------------------------------------------------
- */
+/* ---- Making ---------------------------------------------------------------------------------- */
 
 static void open_plugin(struct world *world, const struct setup *setup)
 {
@@ -69,8 +68,7 @@ void world_build(struct world *world, const struct setup *setup)
     STEP(world, mbr_manager_bind(world->manager, &request, &world->binding, &world->error));
 }
 
-/* ---- Taking apart -----------------------------------------------------------------------------
- */
+/* ---- Taking apart ---------------------------------------------------------------------------- */
 
 static void end_ep(struct world *world)
 {
@@ -179,8 +177,7 @@ void world_end(struct world *world)
     expect_clean(world);
 }
 
-/* ---- Allocations ------------------------------------------------------------------------------
- */
+/* ---- Allocations ----------------------------------------------------------------------------- */
 
 struct block *alloc_on(struct world *world, uint64_t bytes, uint32_t flags, uint32_t stream)
 {
@@ -229,8 +226,7 @@ void free_after(struct world *world, struct block *block, uint32_t stream_count)
     free_block(world, block, &request);
 }
 
-/* ---- Ranges -----------------------------------------------------------------------------------
- */
+/* ---- Ranges ---------------------------------------------------------------------------------- */
 
 void range_reserve(struct world *world, struct range *range, uint64_t bytes, uint64_t unit_bytes)
 {
@@ -300,8 +296,7 @@ void range_release(struct world *world, struct range *range, uint32_t stream_cou
     STEP(world, mbr_range_release(world->manager, &request, &world->error));
 }
 
-/* ---- The rest ---------------------------------------------------------------------------------
- */
+/* ---- The rest -------------------------------------------------------------------------------- */
 
 void streams_run(void)
 {

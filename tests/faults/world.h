@@ -122,8 +122,7 @@ void world_end(struct world *world); /* everything is given back in steps; O4 */
 /* Where the test reads and writes what is at an address of the mechanism's. */
 uint64_t *word_at(uint64_t address);
 
-/* ---- Memory; each a step or some --------------------------------------------------------------
- */
+/* ---- Memory; each a step or some ------------------------------------------------------------- */
 struct block *block_write(struct world *world, uint64_t address, uint64_t bytes);
 void block_forget(struct world *world, struct block *block);
 
@@ -152,8 +151,7 @@ mbr_bind_request world_bind_request(const struct world *world);
 mbr_mechanism_figures world_mechanism(struct world *world);
 mbr_authority_figures world_books(struct world *world);
 
-/* ---- Scenarios --------------------------------------------------------------------------------
- */
+/* ---- Scenarios ------------------------------------------------------------------------------- */
 struct scenario {
     const char *name;
     void (*run)(struct world *world);

@@ -33,8 +33,7 @@ static struct {
     uint32_t map_count;
 } world;
 
-/* ---- Seams -------------------------------------------------------------------------------------
- */
+/* ---- Seams ----------------------------------------------------------------------------------- */
 
 static void *allocate_block(void *context, size_t bytes)
 {
@@ -74,8 +73,7 @@ static uint64_t read_clock(void *context)
 const mbr_heap drawn_heap = {allocate_block, release_block, NULL};
 const mbr_clock drawn_clock = {read_clock, NULL};
 
-/* ---- Answers -----------------------------------------------------------------------------------
- */
+/* ---- Answers --------------------------------------------------------------------------------- */
 
 static mbr_status draw_failure(void)
 {
@@ -208,8 +206,7 @@ static uint64_t place(uint64_t bytes, uint64_t align)
     return address;
 }
 
-/* ---- Slots -------------------------------------------------------------------------------------
- */
+/* ---- Slots ----------------------------------------------------------------------------------- */
 
 static mbr_status reserve(mbr_instance *instance, const mbr_reserve_request *request,
     mbr_outcome *outcome, mbr_error *error)
@@ -403,8 +400,7 @@ static mbr_status close_mechanism(mbr_instance *instance, const mbr_close_reques
     return end_instance(outcome);
 }
 
-/* ---- Lines -------------------------------------------------------------------------------------
- */
+/* ---- Lines ----------------------------------------------------------------------------------- */
 
 static mbr_status line_open(mbr_instance *instance, const mbr_line_open_request *request,
     mbr_outcome *outcome, mbr_error *error)
@@ -513,8 +509,7 @@ const mbr_transfer_vtable drawn_transfer = {MBR_SIZED(mbr_transfer_vtable),
     .kind = MBR_KIND_TRANSFER, .stream_create = stream_create, .stream_destroy = stream_destroy,
     .fill = fill, .copy = copy};
 
-/* ---- The world ---------------------------------------------------------------------------------
- */
+/* ---- The world ------------------------------------------------------------------------------- */
 
 static void make_mechanism(mbr_module *module, unsigned config)
 {

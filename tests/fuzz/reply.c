@@ -42,8 +42,7 @@ static struct {
     uint32_t given_count;
 } world;
 
-/* ---- Lies --------------------------------------------------------------------------------------
- */
+/* ---- Lies ------------------------------------------------------------------------------------ */
 
 static mbr_status draw_status(void)
 {
@@ -98,8 +97,7 @@ static void check_instance(const mbr_instance *instance)
         instance->was_given && !instance->is_gone, "a call of an instance that does not live");
 }
 
-/* ---- The plugin --------------------------------------------------------------------------------
- */
+/* ---- The plugin ------------------------------------------------------------------------------ */
 
 static void never_called(void)
 {
@@ -300,8 +298,7 @@ static mbr_status entry(const mbr_hello *hello, mbr_reply *reply, mbr_error *err
     return MBR_OK;
 }
 
-/* ---- The host ----------------------------------------------------------------------------------
- */
+/* ---- The host -------------------------------------------------------------------------------- */
 
 static void check_facts(const mbr_mechanism *mechanism)
 {

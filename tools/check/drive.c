@@ -17,8 +17,7 @@ const mbr_error *mbr_last_error(void)
     return &last_error;
 }
 
-/* ---- Typed calls ------------------------------------------------------------------------------
- */
+/* ---- Typed calls ----------------------------------------------------------------------------- */
 
 typedef mbr_status (*typed_call)(const mbr_subject *subject, const void *request, void *outcome,
     mbr_error *error, bool *is_absent);
@@ -45,8 +44,7 @@ MBR_SLOTS_EACH(TYPED_CALL)
     [MBR_SLOT_##slot] = call_##slot,
 static const typed_call calls[MBR_SLOT_COUNT] = {MBR_SLOTS_EACH(TYPED_ENTRY)};
 
-/* ---- Laying -----------------------------------------------------------------------------------
- */
+/* ---- Laying ---------------------------------------------------------------------------------- */
 
 static uint32_t size_of(const void *sized)
 {

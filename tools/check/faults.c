@@ -53,8 +53,7 @@ static struct {
     struct rlimit limit;   /* as it was before the slot */
 } plan;
 
-/* ---- System calls -----------------------------------------------------------------------------
- */
+/* ---- System calls ---------------------------------------------------------------------------- */
 
 static int listener = -1;
 static sem_t listener_is_there;
@@ -163,8 +162,7 @@ static void prepare_calls(mbr_trial *trial)
     sem_post(&listener_is_there);
 }
 
-/* ---- Limits -----------------------------------------------------------------------------------
- */
+/* ---- Limits ---------------------------------------------------------------------------------- */
 
 static __rlimit_resource_t resource_of(mbr_fault_source source)
 {
@@ -204,8 +202,7 @@ static void lower_limit(void)
     plan.is_struck = true;
 }
 
-/* ---- Around a slot ----------------------------------------------------------------------------
- */
+/* ---- Around a slot --------------------------------------------------------------------------- */
 
 static void enter_slot(void)
 {

@@ -5,8 +5,7 @@
 
 #define LOAD_ROUNDS 6
 
-/* ---- Tries ------------------------------------------------------------------------------------
- */
+/* ---- Tries ----------------------------------------------------------------------------------- */
 
 mbr_status mbr_try_stream(mbr_trial *trial, mbr_subject *self, uint32_t flags, mbr_native *stream)
 {
@@ -96,8 +95,7 @@ mbr_status mbr_try_line_close(mbr_trial *trial, mbr_subject *self, uint64_t id)
     return mbr_drive_line_close(trial, self, &request, &outcome);
 }
 
-/* ---- Steps ------------------------------------------------------------------------------------
- */
+/* ---- Steps ----------------------------------------------------------------------------------- */
 
 mbr_native mbr_step_stream(mbr_trial *trial)
 {

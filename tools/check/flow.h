@@ -10,8 +10,7 @@
 /* A deadline that a busy machine does not reach; what waits longer hangs. */
 #define MBR_FLOW_PATIENCE_NS (UINT64_C(8) * 1000000000)
 
-/* ---- Tries ------------------------------------------------------------------------------------
- */
+/* ---- Tries ----------------------------------------------------------------------------------- */
 
 mbr_status mbr_try_stream(mbr_trial *trial, mbr_subject *self, uint32_t flags, mbr_native *stream);
 mbr_status mbr_try_stream_end(mbr_trial *trial, mbr_subject *self, mbr_native stream);
@@ -29,8 +28,7 @@ mbr_status mbr_try_stream_wait(
     mbr_trial *trial, mbr_subject *self, uint64_t id, uint64_t value, mbr_native stream);
 mbr_status mbr_try_line_close(mbr_trial *trial, mbr_subject *self, uint64_t id);
 
-/* ---- Steps of the trial's own subject ---------------------------------------------------------
- */
+/* ---- Steps of the trial's own subject -------------------------------------------------------- */
 
 mbr_native mbr_step_stream(mbr_trial *trial);
 void mbr_step_stream_end(mbr_trial *trial, mbr_native stream);

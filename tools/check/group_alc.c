@@ -8,8 +8,7 @@
 #define PAGE_BYTES UINT64_C(4096)
 #define MIB (UINT64_C(1) << 20)
 
-/* ---- Sizes ------------------------------------------------------------------------------------
- */
+/* ---- Sizes ----------------------------------------------------------------------------------- */
 
 static void run_granted(mbr_trial *trial)
 {
@@ -129,8 +128,7 @@ static void run_huge(mbr_trial *trial)
     }
 }
 
-/* ---- Alignment --------------------------------------------------------------------------------
- */
+/* ---- Alignment ------------------------------------------------------------------------------- */
 
 static void run_alignment(mbr_trial *trial)
 {
@@ -183,8 +181,7 @@ static void run_bad_alignment(mbr_trial *trial)
     }
 }
 
-/* ---- Overlap ----------------------------------------------------------------------------------
- */
+/* ---- Overlap --------------------------------------------------------------------------------- */
 
 #define LIVE_COUNT 10000
 #define RESERVATION_COUNT 16
@@ -236,8 +233,7 @@ static void run_overlap(mbr_trial *trial)
             out[i].address, out[i - 1].id, out[i - 1].address, count);
 }
 
-/* ---- Contents and flags -----------------------------------------------------------------------
- */
+/* ---- Contents and flags ---------------------------------------------------------------------- */
 
 static void run_zero_content(mbr_trial *trial)
 {
@@ -327,8 +323,7 @@ static void run_granted_flags(mbr_trial *trial)
     }
 }
 
-/* ---- Threads ----------------------------------------------------------------------------------
- */
+/* ---- Threads --------------------------------------------------------------------------------- */
 
 typedef struct handed_over {
     mbr_trial *trial;

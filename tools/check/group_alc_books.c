@@ -11,8 +11,7 @@
 #define LARGE_BYTES (8 * MIB) /* beside it the slack of the oracle is nothing */
 #define LARGE_MIN_BYTES (2 * MIB)
 
-/* ---- Outcomes ---------------------------------------------------------------------------------
- */
+/* ---- Outcomes -------------------------------------------------------------------------------- */
 
 static void run_refund(mbr_trial *trial)
 {
@@ -75,8 +74,7 @@ static void run_rounded(mbr_trial *trial)
     }
 }
 
-/* ---- Stats ------------------------------------------------------------------------------------
- */
+/* ---- Stats ----------------------------------------------------------------------------------- */
 
 static void expect_owned(mbr_trial *trial, uint64_t base, const char *when)
 {
@@ -149,8 +147,7 @@ static void run_trim(mbr_trial *trial)
     mbr_alc_give(trial, &live);
 }
 
-/* ---- What the system says ---------------------------------------------------------------------
- */
+/* ---- What the system says -------------------------------------------------------------------- */
 
 /* Page by page, so that a mechanism that takes its pages late has taken them. */
 static void touch(const mbr_alc *allocation)
@@ -239,8 +236,7 @@ static void run_populated(mbr_trial *trial)
         "of %lu bytes the process holds %lu", allocation.bytes, grown);
 }
 
-/* ---- The most that may be owned ---------------------------------------------------------------
- */
+/* ---- The most that may be owned -------------------------------------------------------------- */
 
 static const uint64_t budget_sizes[] = {1, 100, 4096, 4097, 70001, 1048576};
 
@@ -297,8 +293,7 @@ static void run_refused_id(mbr_trial *trial)
     mbr_alc_give(trial, &allocation);
 }
 
-/* ---- Exhaustion -------------------------------------------------------------------------------
- */
+/* ---- Exhaustion ------------------------------------------------------------------------------ */
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define IS_SANITIZED 1 /* shadow memory is address space too */

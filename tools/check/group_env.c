@@ -19,8 +19,7 @@
 #define OWN_DESCRIPTORS 16
 #define FORK_WAIT_NS UINT64_C(8000000000)
 
-/* ---- Before and after a tour through every slot -----------------------------------------------
- */
+/* ---- Before and after a tour through every slot ---------------------------------------------- */
 
 /* Twice: what is made once in a process is made, and a second time shows what toggles. */
 static void compare(mbr_trial *trial, mbr_aspect aspect, const char *expected)
@@ -72,8 +71,7 @@ static void run_tour(mbr_trial *trial)
     mbr_tour(trial, NULL);
 }
 
-/* ---- Descriptors ------------------------------------------------------------------------------
- */
+/* ---- Descriptors ----------------------------------------------------------------------------- */
 
 static void read_open(bool is_open[DESCRIPTORS_MAX])
 {
@@ -132,8 +130,7 @@ static void run_others_descriptors(mbr_trial *trial)
             "descriptor %d of the program was closed", own[i]);
 }
 
-/* ---- Fork -------------------------------------------------------------------------------------
- */
+/* ---- Fork ------------------------------------------------------------------------------------ */
 
 /* The child's exit status, or 256 and its signal. */
 static int await(mbr_trial *trial, pid_t child)

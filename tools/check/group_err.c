@@ -12,8 +12,7 @@ static void run_tour(mbr_trial *trial)
     mbr_tour(trial, NULL);
 }
 
-/* ---- Short errors ------------------------------------------------------------------------------
- */
+/* ---- Short errors ---------------------------------------------------------------------------- */
 
 static void drive_short_error(mbr_trial *trial, mbr_subject *subject, mbr_slot slot,
     const void *request, uint32_t error_bytes)
@@ -44,8 +43,7 @@ static void run_short_text(mbr_trial *trial)
     mbr_tour(trial, visit_short_text);
 }
 
-/* ---- Figures -----------------------------------------------------------------------------------
- */
+/* ---- Figures --------------------------------------------------------------------------------- */
 
 typedef struct refusal {
     const char *what;
@@ -159,8 +157,7 @@ static void run_told(mbr_trial *trial)
     mbr_tour(trial, visit_told);
 }
 
-/* ---- The statuses that the contract names -----------------------------------------------------
- */
+/* ---- The statuses that the contract names ---------------------------------------------------- */
 
 static void expect_named(mbr_trial *trial, const refusal *refusals, uint32_t count)
 {
@@ -236,8 +233,7 @@ static void run_flags(mbr_trial *trial)
     expect_named(trial, refusals, 2);
 }
 
-/* ---- The table --------------------------------------------------------------------------------
- */
+/* ---- The table ------------------------------------------------------------------------------- */
 
 #define SWEEP(number, title, why, run, verifies)                                                   \
     {                                                                                              \

@@ -22,8 +22,7 @@ typedef struct flt {
     bool has_failed;  /* a call was refused */
 } flt;
 
-/* ---- One call ---------------------------------------------------------------------------------
- */
+/* ---- One call -------------------------------------------------------------------------------- */
 
 static mbr_mechanism_stats stats_of(flt *self)
 {
@@ -112,8 +111,7 @@ static void expect_usable(flt *self, uint64_t address, uint64_t bytes, const cha
         "%s behind %s: %s", what, mbr_faults_words(), mbr_memory_word(answer));
 }
 
-/* ---- The scenario -----------------------------------------------------------------------------
- */
+/* ---- The scenario ---------------------------------------------------------------------------- */
 
 static void run_allocations(flt *self)
 {
@@ -202,8 +200,7 @@ static void run_virtual(flt *self)
         call(self, MBR_SLOT_unreserve, &unreserve, &outcome);
 }
 
-/* ---- One run ----------------------------------------------------------------------------------
- */
+/* ---- One run --------------------------------------------------------------------------------- */
 
 static void open_instance(flt *self)
 {
@@ -347,8 +344,7 @@ static void run_file_size(mbr_trial *trial)
     sweep(trial, MBR_FAULT_FILE_SIZE);
 }
 
-/* ---- Open -------------------------------------------------------------------------------------
- */
+/* ---- Open ------------------------------------------------------------------------------------ */
 
 static void log_nothing(void *context, uint32_t level, const char *text, uint64_t text_bytes)
 {
@@ -408,8 +404,7 @@ static void run_open_calls(mbr_trial *trial)
     open_under(trial, MBR_FAULT_DESCRIPTORS);
 }
 
-/* ---- Behind a fault ---------------------------------------------------------------------------
- */
+/* ---- Behind a fault -------------------------------------------------------------------------- */
 
 /* A full round of work on an instance that has met some, which may be in its figures. */
 static void run_afterwards(mbr_trial *trial)

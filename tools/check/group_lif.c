@@ -28,8 +28,7 @@ static mbr_status quiesce(mbr_trial *trial, mbr_subject *subject)
     return mbr_drive_quiesce(trial, subject, &request, &outcome);
 }
 
-/* ---- Report against ledger --------------------------------------------------------------------
- */
+/* ---- Report against ledger ------------------------------------------------------------------- */
 
 static void expect_count(
     mbr_trial *trial, const char *what, uint64_t told, mbr_object_class class, const char *when)
@@ -110,8 +109,7 @@ static void run_report_mappings(mbr_trial *trial)
         MBR_OBJECT_MAPPING, "behind unmap of all");
 }
 
-/* ---- Close and quiesce ------------------------------------------------------------------------
- */
+/* ---- Close and quiesce ----------------------------------------------------------------------- */
 
 static void expect_in_use(mbr_trial *trial, const char *what)
 {
@@ -221,8 +219,7 @@ static void run_quiesce(mbr_trial *trial)
         mbr_status_name(status));
 }
 
-/* ---- Rounds -----------------------------------------------------------------------------------
- */
+/* ---- Rounds ---------------------------------------------------------------------------------- */
 
 /* Every slot that makes or ends something, with everything given back. */
 static void work(mbr_trial *trial, mbr_subject *self)

@@ -67,8 +67,7 @@ static void run_quiesce(mbr_trial *trial)
     trial->subject = own;
 }
 
-/* ---- Threads: what the report says and what the system counts --------------------------------
- */
+/* ---- Threads: what the report says and what the system counts -------------------------------- */
 
 static uint64_t count_threads(void)
 {

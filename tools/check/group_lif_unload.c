@@ -22,8 +22,7 @@
 #define EXIT_WAIT_NS UINT64_C(8000000000)
 #define EXIT_CODE 23
 
-/* ---- Unloading --------------------------------------------------------------------------------
- */
+/* ---- Unloading ------------------------------------------------------------------------------- */
 
 static void need_unloadable(mbr_trial *trial)
 {
@@ -151,8 +150,7 @@ static void run_state(mbr_trial *trial)
             "an unloaded plugin leaves the process as it found it", "%s", text);
 }
 
-/* ---- Exit -------------------------------------------------------------------------------------
- */
+/* ---- Exit ------------------------------------------------------------------------------------ */
 
 static void *exit_in_thread(void *context)
 {
@@ -207,8 +205,7 @@ static void run_exit(mbr_trial *trial)
         try_order(trial, order);
 }
 
-/* ---- The file on disk -------------------------------------------------------------------------
- */
+/* ---- The file on disk ------------------------------------------------------------------------ */
 
 static void need_copy(mbr_trial *trial, const char *from, const char *to)
 {

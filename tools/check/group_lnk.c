@@ -19,8 +19,7 @@ static void run_readable(mbr_trial *trial)
         file.strings_bytes);
 }
 
-/* ---- The note ---------------------------------------------------------------------------------
- */
+/* ---- The note -------------------------------------------------------------------------------- */
 
 static void run_note_is_there(mbr_trial *trial)
 {
@@ -130,8 +129,7 @@ static void run_note_vendor(mbr_trial *trial)
         "%lu bytes without an end or with control characters", length);
 }
 
-/* ---- Symbols ----------------------------------------------------------------------------------
- */
+/* ---- Symbols --------------------------------------------------------------------------------- */
 
 static bool is_entry_name(const char *name)
 {
@@ -243,8 +241,7 @@ static void run_no_unique(mbr_trial *trial)
     }
 }
 
-/* ---- Segments and dynamic table ----------------------------------------------------------------
- */
+/* ---- Segments and dynamic table -------------------------------------------------------------- */
 
 static void run_stack(mbr_trial *trial)
 {

@@ -42,8 +42,7 @@ static void run_has_entry(mbr_trial *trial)
         "the entry is this file's own, not a dependency's", "it lies in %.200s", info.dli_fname);
 }
 
-/* ---- Before and after --------------------------------------------------------------------------
- */
+/* ---- Before and after ------------------------------------------------------------------------ */
 
 static void compare(mbr_trial *trial, mbr_aspect aspect, const char *expected)
 {
@@ -102,8 +101,7 @@ static void run_only_load(mbr_trial *trial)
     load(trial);
 }
 
-/* ---- Many --------------------------------------------------------------------------------------
- */
+/* ---- Many ------------------------------------------------------------------------------------ */
 
 typedef struct greeter {
     mbr_trial *trial;

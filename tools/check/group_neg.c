@@ -109,8 +109,7 @@ static void run_backwards(mbr_trial *trial)
     mbr_expect_status(trial, status, MBR_INVALID_ARGUMENT, "a range that runs backwards");
 }
 
-/* ---- Pointers -----------------------------------------------------------------------------------
- */
+/* ---- Pointers -------------------------------------------------------------------------------- */
 
 static void run_null_hello(mbr_trial *trial)
 {
@@ -142,8 +141,7 @@ static void run_null_error(mbr_trial *trial)
         mbr_status_name(status));
 }
 
-/* ---- Sizes --------------------------------------------------------------------------------------
- */
+/* ---- Sizes ----------------------------------------------------------------------------------- */
 
 static void run_long_hello(mbr_trial *trial)
 {
@@ -222,8 +220,7 @@ static void run_long_reply(mbr_trial *trial)
         mbr_status_name(status), future.reply.struct_size);
 }
 
-/* ---- The answer ---------------------------------------------------------------------------------
- */
+/* ---- The answer ------------------------------------------------------------------------------ */
 
 static void run_twice(mbr_trial *trial)
 {

@@ -30,8 +30,7 @@ static void run_opens(mbr_trial *trial)
         mbr_status_name(status), error.text);
 }
 
-/* ---- Mechanisms ---------------------------------------------------------------------------------
- */
+/* ---- Mechanisms ------------------------------------------------------------------------------ */
 
 static uint32_t need_count(mbr_trial *trial)
 {
@@ -132,8 +131,7 @@ static void run_same_each_time(mbr_trial *trial)
     }
 }
 
-/* ---- Open ---------------------------------------------------------------------------------------
- */
+/* ---- Open ------------------------------------------------------------------------------------ */
 
 static void log_nothing(void *context, uint32_t level, const char *text, uint64_t text_bytes)
 {
@@ -271,8 +269,7 @@ static void run_foreign_id(mbr_trial *trial)
         trial, release(trial, &second, id, a.address), MBR_UNKNOWN_OBJECT, "another instance's id");
 }
 
-/* ---- Capability, facts
- * --------------------------------------------------------------------------- */
+/* ---- Capability, facts ----------------------------------------------------------------------- */
 
 static mbr_status ask(mbr_trial *trial, const char *id, uint32_t minor, const void **table)
 {
@@ -422,8 +419,7 @@ static void run_granule(mbr_trial *trial)
             smallest);
 }
 
-/* ---- Reach
- * ---------------------------------------------------------------------------- */
+/* ---- Reach ----------------------------------------------------------------------------------- */
 
 static void run_reach(mbr_trial *trial)
 {
@@ -436,8 +432,7 @@ static void run_reach(mbr_trial *trial)
         (offered & MBR_NEEDS_ORDER) != 0 ? "is offered" : "is not");
 }
 
-/* ---- Report and close
- * ---------------------------------------------------------------------------- */
+/* ---- Report and close ------------------------------------------------------------------------ */
 
 static void run_fresh_report(mbr_trial *trial)
 {

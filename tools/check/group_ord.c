@@ -28,8 +28,7 @@ static scene set_scene(mbr_trial *trial)
     return made;
 }
 
-/* ---- Values -----------------------------------------------------------------------------------
- */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
 static void run_plain(mbr_trial *trial)
 {
@@ -148,8 +147,7 @@ static void run_wait_for_its_value(mbr_trial *trial)
     }
 }
 
-/* ---- Deadlines --------------------------------------------------------------------------------
- */
+/* ---- Deadlines ------------------------------------------------------------------------------- */
 
 /* Of a check that a call does not last as long as pending work: whether it has to be tried again.
  * `over_count` counts the calls that began with work pending and ended without. */
@@ -216,8 +214,7 @@ static void run_no_such_value(mbr_trial *trial)
             MBR_INVALID_ARGUMENT, "a wait for a value that no signal returned");
 }
 
-/* ---- Ends -------------------------------------------------------------------------------------
- */
+/* ---- Ends ------------------------------------------------------------------------------------ */
 
 static void run_close_pending(mbr_trial *trial)
 {
@@ -288,8 +285,7 @@ static void run_reused(mbr_trial *trial)
         "reached was %lu and is %lu", last, reached);
 }
 
-/* ---- Streams that wait ------------------------------------------------------------------------
- */
+/* ---- Streams that wait ----------------------------------------------------------------------- */
 
 static void run_two_streams(mbr_trial *trial)
 {
@@ -332,8 +328,7 @@ static void run_never_waits(mbr_trial *trial)
         "%u times the value was pending before it and reached behind it", over_count);
 }
 
-/* ---- Ids and arguments ------------------------------------------------------------------------
- */
+/* ---- Ids and arguments ----------------------------------------------------------------------- */
 
 static void expect_line_refused(mbr_trial *trial, mbr_subject *self, uint64_t id, uint64_t value,
     mbr_native stream, const char *expected)

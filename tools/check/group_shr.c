@@ -55,8 +55,7 @@ static mbr_status try_share(
         trial, &trial->subject, from->place.id, offset_bytes, extent_id, MBR_ACCESS_READ, NULL);
 }
 
-/* ---- The same memory --------------------------------------------------------------------------
- */
+/* ---- The same memory ------------------------------------------------------------------------- */
 
 static void run_same_memory(mbr_trial *trial)
 {
@@ -163,8 +162,7 @@ static void run_content_is_honest(mbr_trial *trial)
         outcome.content);
 }
 
-/* ---- The end ----------------------------------------------------------------------------------
- */
+/* ---- The end --------------------------------------------------------------------------------- */
 
 static void run_first_leaves(mbr_trial *trial)
 {
@@ -249,8 +247,7 @@ static void run_report(mbr_trial *trial)
         report.mapping_count, report.extent_count);
 }
 
-/* ---- Access -----------------------------------------------------------------------------------
- */
+/* ---- Access ---------------------------------------------------------------------------------- */
 
 static void run_read_only(mbr_trial *trial)
 {
@@ -301,8 +298,7 @@ static void run_query(mbr_trial *trial)
     }
 }
 
-/* ---- What it refuses --------------------------------------------------------------------------
- */
+/* ---- What it refuses ------------------------------------------------------------------------- */
 
 static void run_not_mapped(mbr_trial *trial)
 {

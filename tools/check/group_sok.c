@@ -43,8 +43,7 @@ static void expect_contents(mbr_trial *trial, uint64_t address, uint64_t bytes, 
         "step %lu, %s at 0x%lx: %s", step, what, address, mbr_memory_word(answer));
 }
 
-/* ---- Allocations ------------------------------------------------------------------------------
- */
+/* ---- Allocations ----------------------------------------------------------------------------- */
 
 typedef struct heap_model {
     mbr_trial *trial;
@@ -133,8 +132,7 @@ static void run_allocations(mbr_trial *trial)
     mbr_trial_figures(trial, "%lu steps", self.step);
 }
 
-/* ---- Virtual memory ---------------------------------------------------------------------------
- */
+/* ---- Virtual memory -------------------------------------------------------------------------- */
 
 typedef struct room {
     mbr_place place;

@@ -9,8 +9,7 @@
 
 #define PAGE_BYTES UINT64_C(4096)
 
-/* ---- Counters ---------------------------------------------------------------------------------
- */
+/* ---- Counters -------------------------------------------------------------------------------- */
 
 static mbr_report report_of(mbr_trial *trial)
 {
@@ -98,8 +97,7 @@ static void run_apart(mbr_trial *trial)
     mbr_team_run(trial, &all, 8, paint_and_look, NULL);
 }
 
-/* ---- Races ------------------------------------------------------------------------------------
- */
+/* ---- Races ----------------------------------------------------------------------------------- */
 
 static void release_shared(mbr_member *self)
 {
@@ -192,8 +190,7 @@ static void run_handed_on(mbr_trial *trial)
     mbr_team_run(trial, &all, MBR_TEAM_MAX, hand_on, NULL);
 }
 
-/* ---- Answers ----------------------------------------------------------------------------------
- */
+/* ---- Answers --------------------------------------------------------------------------------- */
 
 typedef struct span {
     uint64_t low, high;

@@ -11,8 +11,7 @@
 #define PAGE_BYTES UINT64_C(4096)
 #define FLOW (MBR_NEEDS_ORDER | MBR_NEEDS_TRANSFER)
 
-/* ---- The log ----------------------------------------------------------------------------------
- */
+/* ---- The log --------------------------------------------------------------------------------- */
 
 /* A sink that does not return before another thread's calls on the same instance did. */
 static struct {
@@ -112,8 +111,7 @@ static void run_log(mbr_trial *trial)
         "while the sink slept, allocate, release and stats did not return for 4 s");
 }
 
-/* ---- Signals, instances -----------------------------------------------------------------------
- */
+/* ---- Signals, instances ---------------------------------------------------------------------- */
 
 #define ALARMS_ENOUGH 40u
 static volatile sig_atomic_t alarm_count;
@@ -223,8 +221,7 @@ static void run_opens(mbr_trial *trial)
     mbr_team_run(trial, &all, MBR_TEAM_MAX, open_and_close, NULL);
 }
 
-/* ---- Streams ----------------------------------------------------------------------------------
- */
+/* ---- Streams --------------------------------------------------------------------------------- */
 
 typedef struct appointment {
     mbr_native stream;

@@ -65,8 +65,7 @@ static uint64_t first_other(mbr_trial *trial, const canvas *self)
             (self)->wanted[at_]);                                                                  \
     } while (0)
 
-/* ---- Happy paths ------------------------------------------------------------------------------
- */
+/* ---- Happy paths ----------------------------------------------------------------------------- */
 
 static void run_stream(mbr_trial *trial)
 {
@@ -124,8 +123,7 @@ static void run_directions(mbr_trial *trial)
             "copies go in all directions", "%s: other contents", names[2 + i]);
 }
 
-/* ---- Sizes and places -------------------------------------------------------------------------
- */
+/* ---- Sizes and places ------------------------------------------------------------------------ */
 
 static uint64_t size_at(const mbr_trial *trial, uint32_t index)
 {
@@ -229,8 +227,7 @@ static void run_seam(mbr_trial *trial)
         "%lu bytes from offset %lu: other contents", bytes, at);
 }
 
-/* ---- Order ------------------------------------------------------------------------------------
- */
+/* ---- Order ----------------------------------------------------------------------------------- */
 
 static void run_in_order(mbr_trial *trial)
 {
@@ -270,8 +267,7 @@ static void run_destroyed_pending(mbr_trial *trial)
     }
 }
 
-/* ---- Refusals ---------------------------------------------------------------------------------
- */
+/* ---- Refusals -------------------------------------------------------------------------------- */
 
 static void run_nothing(mbr_trial *trial)
 {
@@ -355,8 +351,7 @@ static void run_flags(mbr_trial *trial)
     }
 }
 
-/* ---- Books ------------------------------------------------------------------------------------
- */
+/* ---- Books ----------------------------------------------------------------------------------- */
 
 static void run_report(mbr_trial *trial)
 {

@@ -16,8 +16,7 @@ static bytes_of_request copy_of(mbr_slot slot, const void *request)
     return copy;
 }
 
-/* ---- Around structs ----------------------------------------------------------------------------
- */
+/* ---- Around structs -------------------------------------------------------------------------- */
 
 static void run_tour(mbr_trial *trial)
 {
@@ -128,8 +127,7 @@ static void run_short_requests(mbr_trial *trial)
     mbr_tour(trial, visit_short_request);
 }
 
-/* ---- Other sizes are served --------------------------------------------------------------------
- */
+/* ---- Other sizes are served ------------------------------------------------------------------ */
 
 #define NEWER_BYTES 16 /* fields of a later minor, all zero */
 
@@ -187,8 +185,7 @@ static void run_struct_size(mbr_trial *trial)
     mbr_tour(trial, visit_newer_unjudged);
 }
 
-/* ---- Inputs ------------------------------------------------------------------------------------
- */
+/* ---- Inputs ---------------------------------------------------------------------------------- */
 
 static void run_inputs(mbr_trial *trial)
 {
@@ -206,8 +203,7 @@ static void run_not_kept(mbr_trial *trial)
         mbr_tour(trial, NULL);
 }
 
-/* ---- Errors ------------------------------------------------------------------------------------
- */
+/* ---- Errors ---------------------------------------------------------------------------------- */
 
 static mbr_status visit_short_error(mbr_trial *trial, mbr_subject *subject, mbr_slot slot,
     bool is_good, const void *request, void *outcome)
@@ -226,8 +222,7 @@ static void run_short_errors(mbr_trial *trial)
     mbr_tour(trial, visit_short_error);
 }
 
-/* ---- NULL and garbage --------------------------------------------------------------------------
- */
+/* ---- NULL and garbage ------------------------------------------------------------------------ */
 
 static void expect_refused(
     mbr_trial *trial, mbr_subject *subject, mbr_slot slot, const void *request, void *outcome)
@@ -312,8 +307,7 @@ static void run_garbage_sizes(mbr_trial *trial)
     mbr_tour(trial, visit_garbage_size);
 }
 
-/* ---- Extreme values ---------------------------------------------------------------------------
- */
+/* ---- Extreme values -------------------------------------------------------------------------- */
 
 #define DRIVE(trial, slot, type, outcome_type, ...)                                                \
     do {                                                                                           \
@@ -394,8 +388,7 @@ static void run_extremes(mbr_trial *trial)
     }
 }
 
-/* ---- Time --------------------------------------------------------------------------------------
- */
+/* ---- Time ------------------------------------------------------------------------------------ */
 
 #define CALL_MAX_NS UINT64_C(5000000000) /* generous: a busy machine is no finding */
 
@@ -424,8 +417,7 @@ static void run_time(mbr_trial *trial)
     }
 }
 
-/* ---- The table --------------------------------------------------------------------------------
- */
+/* ---- The table ------------------------------------------------------------------------------- */
 
 #define UNW(number, rules, title, why, run, verifies)                                              \
     {                                                                                              \

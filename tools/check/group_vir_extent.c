@@ -31,8 +31,7 @@ static int64_t grown(const mbr_oracle *before, const mbr_oracle *after)
     return (int64_t)(after->owned_bytes - before->owned_bytes);
 }
 
-/* ---- Size -------------------------------------------------------------------------------------
- */
+/* ---- Size ------------------------------------------------------------------------------------ */
 
 static void run_granule(mbr_trial *trial)
 {
@@ -206,8 +205,7 @@ static void run_past_capacity(mbr_trial *trial)
         "extent_create of one granule after that");
 }
 
-/* ---- Budget -----------------------------------------------------------------------------------
- */
+/* ---- Budget ---------------------------------------------------------------------------------- */
 
 static uint64_t few_granules(mbr_trial *trial)
 {
@@ -263,8 +261,7 @@ static void run_no_residue(mbr_trial *trial)
         residual_bytes);
 }
 
-/* ---- Ids --------------------------------------------------------------------------------------
- */
+/* ---- Ids ------------------------------------------------------------------------------------- */
 
 static void run_doubled_id(mbr_trial *trial)
 {
@@ -310,8 +307,7 @@ static void run_no_id(mbr_trial *trial)
         "extent_create with id 0");
 }
 
-/* ---- Contents ---------------------------------------------------------------------------------
- */
+/* ---- Contents -------------------------------------------------------------------------------- */
 
 /* Leaves memory behind that a careless plugin hands out again as it is. */
 static void soil(mbr_trial *trial, uint64_t granules)
@@ -399,8 +395,7 @@ static void run_destroy_mapped(mbr_trial *trial)
         "extent_destroy after the last unmap");
 }
 
-/* ---- Flags ------------------------------------------------------------------------------------
- */
+/* ---- Flags ----------------------------------------------------------------------------------- */
 
 static void run_critical_flag(mbr_trial *trial)
 {

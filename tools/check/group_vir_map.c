@@ -17,8 +17,7 @@ static void expect_contents(mbr_trial *trial, const mbr_place *place, uint64_t a
         at, mbr_memory_word(seen));
 }
 
-/* ---- What it does -----------------------------------------------------------------------------
- */
+/* ---- What it does ---------------------------------------------------------------------------- */
 
 static void run_says_its_bytes(mbr_trial *trial)
 {
@@ -132,8 +131,7 @@ static void run_exact_hole(mbr_trial *trial)
         "map into a hole of exactly its size");
 }
 
-/* ---- What it refuses --------------------------------------------------------------------------
- */
+/* ---- What it refuses ------------------------------------------------------------------------- */
 
 static void run_misaligned(mbr_trial *trial)
 {

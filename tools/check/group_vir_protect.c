@@ -25,8 +25,7 @@ static mbr_memory write_last(mbr_trial *trial, const mbr_place *place, uint64_t 
     return mbr_memory_write(trial, place->address + end * trial->granule_bytes - 64, 64, 7);
 }
 
-/* ---- Access -----------------------------------------------------------------------------------
- */
+/* ---- Access ---------------------------------------------------------------------------------- */
 
 static void run_usable_at_once(mbr_trial *trial)
 {
@@ -131,8 +130,7 @@ static void run_content_is_honest(mbr_trial *trial)
     }
 }
 
-/* ---- Ranges -----------------------------------------------------------------------------------
- */
+/* ---- Ranges ---------------------------------------------------------------------------------- */
 
 static void run_part(mbr_trial *trial)
 {
@@ -197,8 +195,7 @@ static void run_no_range(mbr_trial *trial)
             "protect of an empty, misaligned, too long or wrapping range");
 }
 
-/* ---- Arguments --------------------------------------------------------------------------------
- */
+/* ---- Arguments ------------------------------------------------------------------------------- */
 
 static void run_bad_access(mbr_trial *trial)
 {

@@ -14,8 +14,7 @@ static mbr_status reserve_fresh(
         trial, &trial->subject, mbr_trial_id(trial), bytes, align_bytes, outcome);
 }
 
-/* ---- Addresses --------------------------------------------------------------------------------
- */
+/* ---- Addresses ------------------------------------------------------------------------------- */
 
 static void run_on_a_granule(mbr_trial *trial)
 {
@@ -106,8 +105,7 @@ static void run_costs_nothing(mbr_trial *trial)
         (long)(after.owned_bytes - before.owned_bytes));
 }
 
-/* ---- Overlap ----------------------------------------------------------------------------------
- */
+/* ---- Overlap --------------------------------------------------------------------------------- */
 
 typedef struct stretch {
     uint64_t address, bytes, id;
@@ -181,8 +179,7 @@ static void run_nobody_elses(mbr_trial *trial)
             "a reservation takes all of its addresses", "granule %lu of 40 is anybody's", at);
 }
 
-/* ---- The end ----------------------------------------------------------------------------------
- */
+/* ---- The end --------------------------------------------------------------------------------- */
 
 static void run_unreserve_mapped(mbr_trial *trial)
 {
@@ -279,8 +276,7 @@ static void run_addresses_come_back(mbr_trial *trial)
     MBR_NEED(trial, sum > 0, "no reservation of %lu bytes", least);
 }
 
-/* ---- Flags ------------------------------------------------------------------------------------
- */
+/* ---- Flags ----------------------------------------------------------------------------------- */
 
 static mbr_status call_with_flags(mbr_trial *trial, int which, uint32_t flags)
 {

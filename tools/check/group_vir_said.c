@@ -6,8 +6,7 @@
 
 #define MIB UINT64_C(1048576)
 
-/* ---- Grants ------------------------------------------------------------------------------------
- */
+/* ---- Grants ---------------------------------------------------------------------------------- */
 
 /* The flags that are granted to an extent of that id. */
 static uint32_t grant(
@@ -60,8 +59,7 @@ static void run_grants_hold(mbr_trial *trial)
         expect_huge_if_granted(trial);
 }
 
-/* ---- Contents ----------------------------------------------------------------------------------
- */
+/* ---- Contents -------------------------------------------------------------------------------- */
 
 static void run_fresh_word(mbr_trial *trial)
 {
@@ -84,8 +82,7 @@ static void run_fresh_word(mbr_trial *trial)
     }
 }
 
-/* ---- Facts -------------------------------------------------------------------------------------
- */
+/* ---- Facts ----------------------------------------------------------------------------------- */
 
 static void run_descriptors(mbr_trial *trial)
 {
@@ -126,8 +123,7 @@ static void run_above_reservation(mbr_trial *trial)
         "a reservation above MBR_FACT_RESERVATION_MAX_BYTES");
 }
 
-/* ---- Numbers -----------------------------------------------------------------------------------
- */
+/* ---- Numbers --------------------------------------------------------------------------------- */
 
 static void run_one_number(mbr_trial *trial)
 {

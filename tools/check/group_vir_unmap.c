@@ -11,8 +11,7 @@ static mbr_status try_unmap(
         granules * trial->granule_bytes, NULL);
 }
 
-/* ---- unmap ------------------------------------------------------------------------------------
- */
+/* ---- unmap ----------------------------------------------------------------------------------- */
 
 static void run_says_its_bytes(mbr_trial *trial)
 {
@@ -146,8 +145,7 @@ static void run_addresses_stay(mbr_trial *trial)
             "after unmap of granules 1 to 11, granule %lu is anybody's", at);
 }
 
-/* ---- query ------------------------------------------------------------------------------------
- */
+/* ---- query ----------------------------------------------------------------------------------- */
 
 static void expect_mapping(mbr_trial *trial, const mbr_place *place, uint64_t at, uint64_t start,
     uint64_t granules, uint64_t extent_id)
@@ -251,8 +249,7 @@ static void run_query_past_end(mbr_trial *trial)
             "query beyond the reservation's end");
 }
 
-/* ---- Figures ----------------------------------------------------------------------------------
- */
+/* ---- Figures --------------------------------------------------------------------------------- */
 
 static void expect_figure(
     mbr_trial *trial, const char *what, uint64_t told, uint64_t before, uint64_t wanted)

@@ -8,8 +8,7 @@
 
 #define TEXT_MAX_BYTES 256
 
-/* ---- The plugin's table -------------------------------------------------------------------------
- */
+/* ---- The plugin's table ---------------------------------------------------------------------- */
 
 static void run_size(mbr_trial *trial)
 {
@@ -128,8 +127,7 @@ static void run_version(mbr_trial *trial)
         "at %p it is not", (const void *)version);
 }
 
-/* ---- Tables of capabilities ---------------------------------------------------------------------
- */
+/* ---- Tables of capabilities ------------------------------------------------------------------ */
 
 static const struct {
     const char *id;

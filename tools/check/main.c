@@ -63,8 +63,7 @@ static int explain(const char *id)
     return MBR_CHECK_EXIT_CONFORMANT;
 }
 
-/* ---- In this process --------------------------------------------------------------------------
- */
+/* ---- In this process ------------------------------------------------------------------------- */
 
 static void end_in_process(mbr_trial *trial)
 {
@@ -89,8 +88,7 @@ static void run_in_process(const mbr_check_options *options, const char *path)
     mbr_child_run(&page, end_in_process);
 }
 
-/* ---- A run ------------------------------------------------------------------------------------
- */
+/* ---- A run ----------------------------------------------------------------------------------- */
 
 static int report(const mbr_check_options *options, const mbr_run *run)
 {

@@ -23,8 +23,7 @@ static uint64_t word_of(uint64_t seed, uint64_t offset)
         : (seed * UINT64_C(0x9e3779b97f4a7c15)) ^ ((offset + 1) * UINT64_C(0xbf58476d1ce4e5b9));
 }
 
-/* ---- By the CPU -------------------------------------------------------------------------------
- */
+/* ---- By the CPU ------------------------------------------------------------------------------ */
 
 static sigjmp_buf refused;
 
@@ -62,8 +61,7 @@ static mbr_memory by_cpu(uint64_t address, uint64_t bytes, uint64_t seed, bool i
     return answer;
 }
 
-/* ---- By the plugin's transfer -----------------------------------------------------------------
- */
+/* ---- By the plugin's transfer ---------------------------------------------------------------- */
 
 /* One stream and one line for the child's whole life. */
 static struct {
@@ -127,8 +125,7 @@ static mbr_memory by_transfer(
     return answer;
 }
 
-/* ---- Either -----------------------------------------------------------------------------------
- */
+/* ---- Either ---------------------------------------------------------------------------------- */
 
 static mbr_memory reach(
     mbr_trial *trial, uint64_t address, uint64_t bytes, uint64_t seed, bool is_write)

@@ -30,8 +30,7 @@ typedef struct runner {
     bool is_interrupted;
 } runner;
 
-/* ---- Planning ---------------------------------------------------------------------------------
- */
+/* ---- Planning -------------------------------------------------------------------------------- */
 
 typedef struct planning {
     const mbr_check_options *options;
@@ -72,8 +71,7 @@ bool mbr_runner_plan(const mbr_check_options *options, mbr_run *run)
     return true;
 }
 
-/* ---- One check --------------------------------------------------------------------------------
- */
+/* ---- One check ------------------------------------------------------------------------------- */
 
 /* In the warden's process. A finding is looked at again: what passes then is flaky. A time-out is
  * not, it has cost enough. */
@@ -178,8 +176,7 @@ static void await_one(runner *self)
     }
 }
 
-/* ---- All of them ------------------------------------------------------------------------------
- */
+/* ---- All of them ----------------------------------------------------------------------------- */
 
 static void skip_blocked(runner *self, mbr_result *result)
 {

@@ -50,8 +50,7 @@ static void greet(mbr_trial *trial)
             trial->subject.plugin.name);
 }
 
-/* ---- Subjects ---------------------------------------------------------------------------------
- */
+/* ---- Subjects -------------------------------------------------------------------------------- */
 
 static void log_nothing(void *context, uint32_t level, const char *text, uint64_t text_bytes)
 {
@@ -143,8 +142,7 @@ uint64_t mbr_subject_share_of_free(
     return share_bytes < most_bytes ? share_bytes : most_bytes;
 }
 
-/* ---- The stage with an open mechanism ---------------------------------------------------------
- */
+/* ---- The stage with an open mechanism -------------------------------------------------------- */
 
 void mbr_stage_need_mechanism(mbr_trial *trial, mbr_status status, uint32_t count)
 {

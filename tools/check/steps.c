@@ -8,8 +8,7 @@
 
 #define SPURIOUS_TRIES 16
 
-/* ---- Tries ------------------------------------------------------------------------------------
- */
+/* ---- Tries ----------------------------------------------------------------------------------- */
 
 static mbr_outcome *or_own(mbr_outcome *outcome, mbr_outcome *own)
 {
@@ -112,8 +111,7 @@ void mbr_expect_callers_bug(mbr_trial *trial, mbr_status got, const char *what)
         trial, MBR_STATUS_CLASS(got) == MBR_CLASS_CALLER, expected, "%s", mbr_status_name(got));
 }
 
-/* ---- Steps ------------------------------------------------------------------------------------
- */
+/* ---- Steps ----------------------------------------------------------------------------------- */
 
 uint64_t mbr_step_extent_limit(mbr_trial *trial)
 {

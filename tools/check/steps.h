@@ -36,8 +36,7 @@ mbr_status mbr_try_query(mbr_trial *trial, mbr_subject *self, uint64_t reservati
 /* The call is refused as the caller's bug, whatever the code. */
 void mbr_expect_callers_bug(mbr_trial *trial, mbr_status got, const char *what);
 
-/* ---- Steps of the trial's own subject ---------------------------------------------------------
- */
+/* ---- Steps of the trial's own subject -------------------------------------------------------- */
 
 /* What a fact says is too large is no step: the check is skipped by declaration. */
 uint64_t mbr_step_extent_limit(mbr_trial *trial);      /* MBR_FACT_EXTENT_MAX_BYTES */

@@ -62,8 +62,7 @@ static void bad(tour *self, mbr_slot slot, const void *request)
 #define BAD(self, slot, type, ...)                                                                 \
     bad((self), MBR_SLOT_##slot, &(const type){MBR_SIZED(type), __VA_ARGS__})
 
-/* ---- The plugin's table -----------------------------------------------------------------------
- */
+/* ---- The plugin's table ---------------------------------------------------------------------- */
 
 static void log_nothing(void *context, uint32_t level, const char *text, uint64_t text_bytes)
 {
@@ -115,8 +114,7 @@ static void visit_plugin(tour *self)
     GOOD(self, quiesce, mbr_quiesce_request, .deadline_ns = mbr_now_ns() + UINT64_C(1000000000));
 }
 
-/* ---- Memory -----------------------------------------------------------------------------------
- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 static uint64_t unknown_id(mbr_trial *trial)
 {
@@ -263,8 +261,7 @@ mbr_status mbr_tour_go_on(
     return status;
 }
 
-/* ---- What is known of requests ----------------------------------------------------------------
- */
+/* ---- What is known of requests --------------------------------------------------------------- */
 
 #define END(type, field) (uint32_t)(offsetof(type, field) + sizeof(((type *)0)->field))
 

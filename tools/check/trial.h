@@ -111,8 +111,7 @@ mbr_status mbr_subject_close(mbr_trial *trial, mbr_subject *subject);
 /* What an instance reports now; a step on the way. */
 mbr_report mbr_subject_report(mbr_trial *trial, mbr_subject *subject);
 
-/* ---- Odds and ends ----------------------------------------------------------------------------
- */
+/* ---- Odds and ends --------------------------------------------------------------------------- */
 
 uint64_t mbr_trial_random(mbr_trial *trial); /* of the seed and the check's id */
 uint64_t mbr_trial_id(mbr_trial *trial);     /* a fresh object id; any thread */

@@ -110,8 +110,7 @@ struct mbr_paged_record {
 
 extern const mbr_state_table mbr_paged_states;
 
-/* ---- shape.c: arithmetic ---------------------------------------------------------------------
- */
+/* ---- shape.c: arithmetic --------------------------------------------------------------------- */
 mbr_status mbr_paged_shape_init(
     mbr_paged_shape *shape, const mbr_paged_request *request, mbr_error *error);
 /* Extents of one area: as large as asked or as the mechanism recommends, without a part of a page
@@ -131,8 +130,7 @@ static inline uint64_t mbr_paged_window_first(const mbr_paged_shape *shape, uint
         : tokens - shape->window_tokens;
 }
 
-/* ---- area.c: extents and free pages ----------------------------------------------------------
- */
+/* ---- area.c: extents and free pages ---------------------------------------------------------- */
 mbr_status mbr_area_init(mbr_paged *store, mbr_paged_area *area, mbr_error *error);
 /* Gives the range back, once more where that was refused; what else it has goes with finish. */
 mbr_status mbr_area_release(mbr_paged *store, mbr_paged_area *area, mbr_error *error);
@@ -162,8 +160,7 @@ void mbr_area_put_locked(mbr_paged *store, mbr_paged_area *area, uint32_t page)
 uint64_t mbr_area_trim_locked(mbr_paged *store, mbr_paged_area *area, uint32_t keep_count)
     MBR_REQUIRES(&store->lock);
 
-/* ---- sequence.c ------------------------------------------------------------------------------
- */
+/* ---- sequence.c ------------------------------------------------------------------------------ */
 /* The record, once nobody else moves it; NULL: *status says why. `resident`: in that state alone.
  */
 mbr_paged_record *mbr_paged_find_locked(mbr_paged *store, mbr_paged_sequence sequence,
@@ -181,8 +178,7 @@ void mbr_paged_empty_slot_locked(mbr_paged *store, mbr_paged_record *record, uin
 void mbr_paged_quieten_locked(mbr_paged *store, mbr_paged_record *record)
     MBR_REQUIRES(&store->lock);
 
-/* ---- move.c: the transaction -----------------------------------------------------------------
- */
+/* ---- move.c: the transaction ----------------------------------------------------------------- */
 typedef enum mbr_paged_purpose {
     MBR_PAGED_WRITE,   /* slots that are new, or whose page others have too */
     MBR_PAGED_SAVE,    /* pages of the record alone, to the saved area */

@@ -101,8 +101,7 @@ typedef struct mbr_paged_figures {
 
 MBR_API mbr_status mbr_paged_read(mbr_paged *store, mbr_paged_figures *figures, mbr_error *error);
 
-/* ---- Sequences
- * ------------------------------------------------------------------------------------- */
+/* ---- Sequences ------------------------------------------------------------------------------- */
 /* An empty one. Errors: MBR_OUT_OF_HOST_MEMORY, MBR_OUT_OF_RANGE (2^20 of them live). */
 MBR_API mbr_status mbr_paged_begin(
     mbr_paged *store, mbr_paged_sequence *sequence, mbr_error *error);
@@ -133,8 +132,7 @@ MBR_API mbr_status mbr_paged_prepare(mbr_paged *store, mbr_paged_sequence sequen
 MBR_API mbr_status mbr_paged_rewind(
     mbr_paged *store, mbr_paged_sequence sequence, uint64_t tokens, mbr_error *error);
 
-/* ---- Preemption
- * ------------------------------------------------------------------------------------ */
+/* ---- Preemption ------------------------------------------------------------------------------ */
 /* Its rows are not touched until it is restored, and meanwhile pressure may preempt it. */
 MBR_API mbr_status mbr_paged_offer(mbr_paged *store, mbr_paged_sequence sequence, mbr_error *error);
 /* Now: the pages that it has alone move to the saved area, as one transaction. Once more, where it
@@ -156,8 +154,7 @@ MBR_API uint64_t mbr_paged_could_give(mbr_paged *store, uint64_t wanted_bytes);
  * the bytes that went, which may be more by a part of an extent. */
 MBR_API uint64_t mbr_paged_give(mbr_paged *store, uint64_t wanted_bytes);
 
-/* ---- Looking
- * --------------------------------------------------------------------------------------- */
+/* ---- Looking --------------------------------------------------------------------------------- */
 #define MBR_PAGED_RESIDENT 0
 #define MBR_PAGED_OFFERED 1
 #define MBR_PAGED_MOVING 2 /* being preempted or restored by another thread */

@@ -208,8 +208,7 @@ MBR_API mbr_status mbr_range_view_check(
     mbr_manager *manager, mbr_range_view view, mbr_error *error);
 MBR_API mbr_status mbr_range_view_drop(mbr_manager *manager, mbr_range_view view, mbr_error *error);
 
-/* ---- Prefixes
- * ---------------------------------------------------------------------------------------- */
+/* ---- Prefixes -------------------------------------------------------------------------------- */
 typedef struct mbr_prefix_request {
     uint32_t struct_size;
     uint32_t piece_count;

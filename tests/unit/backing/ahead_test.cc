@@ -139,8 +139,7 @@ TEST(Ahead, MemoryOfAnotherGroup_IsNotTaken)
     world.end(second);
 }
 
-/* ---- Its bound, and what gives way to what
- * ------------------------------------------------------ */
+/* ---- Its bound, and what gives way to what --------------------------------------------------- */
 
 TEST(Ahead, PastItsBound_IsRefusedWithTheFiguresAndChangesNothing)
 {
@@ -298,8 +297,7 @@ TEST(Ahead, Trim_TakesItToo)
     world.end(range);
 }
 
-/* ---- Beside others
- * ------------------------------------------------------------------------------ */
+/* ---- Beside others --------------------------------------------------------------------------- */
 
 const mbr_virtual_vtable *plain;
 std::function<void()> meanwhile;
@@ -381,8 +379,7 @@ TEST(Ahead, OfALostOrEndedRange_IsRefusedWithoutACall)
     EXPECT_TRUE(world.agree());
 }
 
-/* ---- Every call fails once
- * ---------------------------------------------------------------------- */
+/* ---- Every call fails once ------------------------------------------------------------------- */
 
 struct Books {
     uint64_t charged, granted, mapped, claimed, cached, stands;

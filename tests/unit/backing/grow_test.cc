@@ -378,8 +378,7 @@ TEST(Grow, FreshMemoryThatIsNotZero_IsFilledWhereTheOtherGroupIsUnderAnotherAuth
     EXPECT_EQ(MBR_OK, mbr_authority_destroy(second, &error)) << error.text;
 }
 
-/* ---- Every fallible call fails once
- * -------------------------------------------------------------------- */
+/* ---- Every fallible call fails once ---------------------------------------------------------- */
 
 /* A scenario with every source: parked in place, pool, stolen, created; then a decommit and an end.
  */

@@ -59,8 +59,7 @@ static bool fits_in_time(
     return false;
 }
 
-/* ---- Begin and end
- * ------------------------------------------------------------------------------------------ */
+/* ---- Begin and end --------------------------------------------------------------------------- */
 
 /* The seed of each tenant is its own, so that no tenant's bytes pass for another's. Stamps are in
  * every page where the processor writes them; each costs a device a copy. */
@@ -189,9 +188,7 @@ static void finish(replay_sim *sim)
     }
 }
 
-/* ---- Time
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- Time ------------------------------------------------------------------------------------ */
 
 static void take_arrivals(const replay_sim *sim, replay_tenant *tenant)
 {
@@ -371,9 +368,7 @@ static bool end_all(replay_sim *sim)
     return ended;
 }
 
-/* ---- The whole
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- The whole ------------------------------------------------------------------------------- */
 
 /* Peaks of several tenants are of one moment only by chance, so the ways are compared for one. */
 static void compare_ways(replay_sim *sim)
