@@ -293,13 +293,15 @@ static mbr_status check_growth(mbr_backing *backing, const mbr_range_options *op
     return MBR_OK;
 }
 
-/* A record with slots, from the spare ones or the heap. */
+/* A record with slots, from the spare ones or the heap; ended until somebody has it, for who still
+ * knows it from its life before (seal.c). */
 static mbr_range *make_record(mbr_backing *backing, uint64_t slot_count)
 {
     mbr_slot *slots = mbr_heap_allocate(backing->heap, slot_count * sizeof(*slots));
     if (slots == NULL)
         return NULL;
-    const mbr_range empty = {.backing = backing, .slots = slots, .slot_count = slot_count};
+    const mbr_range empty = {
+        .backing = backing, .ended = true, .slots = slots, .slot_count = slot_count};
     mbr_lock_take(&backing->lock);
     mbr_range *range = backing->spare;
     if (range != NULL) { /* under the lock: who waited for its editor looks once more */

@@ -62,6 +62,19 @@ static mbr_status close_access(
     return status;
 }
 
+/* Once nobody edits its range. NULL: there is nothing to close; its range may have ended long ago,
+ * and the record serve another one, which nobody waits for. */
+static mbr_status await_place_locked(mbr_backing *backing, const mbr_keep *keep, mbr_slot **slot,
+    mbr_error *error) MBR_REQUIRES(&backing->lock)
+{
+    *slot = mbr_seal_place_locked(keep);
+    if (*slot == NULL)
+        return MBR_OK;
+    mbr_status status = mbr_range_try_await_editor(backing, keep->source, error);
+    *slot = status == MBR_OK ? mbr_seal_place_locked(keep) : NULL;
+    return status;
+}
+
 static mbr_status close_place(const mbr_keep *keep, mbr_error *error)
 {
     int editor;
@@ -69,8 +82,8 @@ static mbr_status close_place(const mbr_keep *keep, mbr_error *error)
     mbr_range *range = keep->source;
     mbr_backing *backing = keep->prefix->backing;
     mbr_lock_take(&backing->lock);
-    mbr_status status = mbr_range_try_await_editor(backing, range, error);
-    mbr_slot *slot = status == MBR_OK ? mbr_seal_place_locked(keep) : NULL;
+    mbr_slot *slot;
+    mbr_status status = await_place_locked(backing, keep, &slot, error);
     if (slot != NULL)
         status = check_range(range, error);
     bool closes = slot != NULL && status == MBR_OK;

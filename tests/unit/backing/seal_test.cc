@@ -4,6 +4,8 @@
 #include "tests/unit/backing/world.h"
 
 #include <algorithm>
+#include <map>
+#include <sys/mman.h>
 
 namespace membrane
 {
@@ -15,7 +17,8 @@ constexpr uint64_t kShared = 3; // extents of the prefix; the source has one mor
 class SealWorld : public World
 {
   public:
-    explicit SealWorld() : World(UINT64_C(64) << 20)
+    explicit SealWorld(uint64_t busy_wait_ns = 0)
+        : World(UINT64_C(64) << 20, UINT64_MAX, busy_wait_ns)
     {
         source = reserve(16 * kGranule);
         EXPECT_EQ(MBR_OK, grow(source, 0, (kShared + 1) * kGranule));
@@ -460,6 +463,70 @@ TEST(Seal, Capture_ClosesNothingUntilItsGraphIsRetiredAndOpensAllTheSame)
         EXPECT_TRUE(world.agree());
     }
     mbr_gate_finish(&gate);
+}
+
+TEST(Seal, RecordOfTheSourceServesARangeThatIsEdited_NobodyWaitsForIt)
+{
+    SealWorld world(1);
+    world.end(world.source);
+    mbr_range *next = world.reserve(16 * kGranule);
+    ASSERT_EQ(world.source, next);
+    mbr_range_part part = {next, 0, 0, kGranule};
+    mbr_grow_options options = {};
+    options.holder = world.kv;
+    options.parts = &part;
+    options.part_count = 1;
+    options.publish_context = &world;
+    options.publish = [](void *context) -> mbr_status {
+        auto *inside = static_cast<SealWorld *>(context);
+        EXPECT_EQ(MBR_OK, inside->seal()) << inside->error.text;
+        return MBR_OK;
+    };
+    mbr_range_grow_result result = {};
+    result.struct_size = sizeof(result);
+    EXPECT_EQ(MBR_OK, mbr_backing_grow(world.backing, &options, &result, nullptr));
+    EXPECT_EQ(0u, world.sealed_bytes());
+    world.end_prefix();
+    world.end(next);
+}
+
+// The record of a source that has ended may be taken for another range, whose addresses are
+// refused: whoever reads the prefix meanwhile looks into no places that are gone.
+TEST(Seal, RecordOfTheSourceServesARangeThatIsRefused_NobodyLooksIntoIt)
+{
+    static SealWorld *inside;
+    static std::map<void *, size_t> pages; // what is given back cannot be read any more
+    static mbr_heap before;
+    SealWorld world;
+    world.end(world.source);
+    inside = &world;
+    before = world.heap.heap;
+    world.fake.faults.push_back({Slot::kReserve, world.fake.calls(Slot::kReserve) + 1,
+        FaultKind::kRefuse, MBR_OUT_OF_ADDRESSES, true});
+    auto refused = [&] { return world.reserve(32 * kGranule) == nullptr; };
+    EXPECT_TRUE(refused()) << "and what is cached is discarded";
+    world.heap.heap.allocate = [](void *, size_t bytes) {
+        void *memory =
+            mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        pages[memory] = bytes;
+        return memory;
+    };
+    world.heap.heap.release = [](void *context, void *memory) {
+        auto known = pages.find(memory);
+        if (known == pages.end())
+            return before.release(context, memory);
+        munmap(memory, known->second);
+        pages.erase(known);
+        EXPECT_EQ(0u, inside->sealed_bytes());
+    };
+    EXPECT_TRUE(refused());
+    EXPECT_TRUE(refused());
+    EXPECT_TRUE(pages.empty());
+    world.heap.heap.allocate = before.allocate;
+    world.heap.heap.release = before.release;
+    world.fake.faults.clear();
+    world.end_prefix();
+    EXPECT_TRUE(world.agree());
 }
 
 // A source that has ended, in part or whole, leaves nothing to close.
