@@ -377,16 +377,22 @@ static mbr_status grow(mbr_sleeper *sleeper, const mbr_tag *tag, const mbr_wake_
     return status;
 }
 
-/* What a level 2 that was refused in part has left committed goes first: else its old bytes would
- * come back as if they were new. */
+/* What a sleep that was refused in part has left committed goes first: else, after level 2, its old
+ * bytes would come back as if they were new, and at level 1 an alias that was left alone with its
+ * extent, or a sealed place, would be copied into, which may only be read. */
 static mbr_status give_back_rest(mbr_sleeper *sleeper, const mbr_tag *tag, mbr_error *error)
 {
     mbr_status status;
-    mbr_sleep_result left = {MBR_SIZED(mbr_sleep_result)};
+    mbr_sleep_result before = {MBR_SIZED(mbr_sleep_result)}, left = before;
+    measure(sleeper, tag, &before);
+    if (before.residual_bytes == 0)
+        return MBR_OK;
     give_back(sleeper, tag, &status, error);
-    measure(sleeper, tag, &left);
-    if (status != MBR_OK || left.residual_bytes == 0)
+    if (status != MBR_OK || tag->keeps) /* what cannot be unmapped is in the growth's way */
         return status;
+    measure(sleeper, tag, &left);
+    if (left.residual_bytes == 0)
+        return MBR_OK;
     return mbr_fail(error, MBR_BUSY,
         "%llu bytes of the tag are still committed, with contents that were given up; sleep again "
         "first",
@@ -407,11 +413,9 @@ static mbr_status prepare_to_wake(
     mbr_sleeper *sleeper, mbr_tag *tag, const mbr_wake_request *request, mbr_error *error)
 {
     mbr_status status = mbr_chunks_await_late(sleeper, tag, request->deadline_ns, error);
-    if (status == MBR_OK && !tag->keeps)
-        return give_back_rest(sleeper, tag, error);
-    if (status == MBR_OK && tag->bytes != 0)
+    if (status == MBR_OK && tag->keeps && tag->bytes != 0)
         status = mbr_ep_copy(sleeper->manager, request->stream, 0, 0, 0, error);
-    return status;
+    return status == MBR_OK ? give_back_rest(sleeper, tag, error) : status;
 }
 
 static mbr_status wake(mbr_sleeper *sleeper, mbr_tag *tag, const mbr_wake_request *request,

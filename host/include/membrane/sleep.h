@@ -133,8 +133,8 @@ typedef struct mbr_wake_result {
 
 /* One transaction over all ranges of the tag. All bytes are granted first; then copies into what
  * stands run while the rest is mapped. A refusal meanwhile waits for them, up to 10 s past any
- * deadline, before it gives back. After level 2 what a sleep left committed (MBR_RESIDUAL) is given
- * back first. Errors, and then it still sleeps, its contents kept: those of
+ * deadline, before it gives back. What a sleep left committed (MBR_RESIDUAL) is given back before
+ * all that. Errors, and then it still sleeps, its contents kept: those of
  * mbr_range_grow, of a decommit, of a copy, MBR_BUSY (residual bytes that are still refused),
  * MBR_TIMED_OUT (as of sleep), MBR_DEVICE_LOST, MBR_UNKNOWN_OBJECT (no such tag, or it is awake).
  */

@@ -6,6 +6,7 @@
 #include "tests/support/faulty/failing.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace membrane
 {
@@ -23,8 +24,9 @@ class SharedWorld : public SleepWorld
 {
   public:
     explicit SharedWorld(bool source_sleeps, uint64_t limit = 64 * kMiB,
-        const char *plugin_path = nullptr, const std::vector<mbr_option> &options = {})
-        : SleepWorld(limit, 64 * kMiB, nullptr, plugin_path, options)
+        const char *plugin_path = nullptr, const std::vector<mbr_option> &options = {},
+        const mbr_manager_seams *seams = nullptr)
+        : SleepWorld(limit, 64 * kMiB, seams, plugin_path, options)
     {
         auto request = sized<mbr_holder_request>();
         request.role = MBR_ROLE_PREFIX;
@@ -308,6 +310,34 @@ TEST(SleepShared, UnmapRefused_SaysWhatIsLeftBesideWhatIsShared)
         ASSERT_EQ(MBR_OK, world.wake(kTag)) << world.error.text;
         EXPECT_TRUE(world.shares() && world.owns() && world.clean());
     }
+}
+
+/* An alias that was left alone with its extent may be what a sleep could not give back: the wake
+ * writes contents into memory of its own, and not where it may only read. */
+TEST(SleepShared, AliasThatIsItsOwnAndWasNotGivenBack_WakesWithItsContents)
+{
+    uint64_t left_count = 0;
+    bool more = true;
+    for (uint64_t nth = 1; more && !::testing::Test::HasFailure(); nth++) {
+        FailingHeap heap;
+        mbr_manager_seams seams = {&heap.heap, nullptr, nullptr, nullptr, nullptr};
+        SharedWorld world(false, 64 * kMiB, nullptr, {}, &seams);
+        world.end_prefix();
+        world.end_other();
+        heap.fail_at = heap.calls + nth;
+        mbr_status status = world.sleep(kTag);
+        more = heap.calls >= std::exchange(heap.fail_at, 0);
+        bool is_left = status == MBR_RESIDUAL && world.slept.residual_bytes == kShared;
+        left_count += is_left;
+        if (status != MBR_OK && status != MBR_RESIDUAL)
+            continue;
+        EXPECT_EQ((Bill{world.slept.residual_bytes, 0}), world.bill());
+        ASSERT_EQ(MBR_OK, world.wake(kTag)) << world.error.text;
+        EXPECT_EQ((Bill{kAll, 0}), world.bill());
+        EXPECT_TRUE(world.shares() && world.owns() && world.clean());
+        EXPECT_EQ(0u, world.read(world.tagged.range).shared_bytes);
+    }
+    EXPECT_LT(0u, left_count);
 }
 
 } // namespace
