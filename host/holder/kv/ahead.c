@@ -68,7 +68,7 @@ static bool adopt_next_locked(mbr_kv *kv, mbr_sequence *sequence, uint64_t due)
 {
     uint64_t capacity = atomic_load_explicit(&sequence->capacity_tokens, memory_order_relaxed);
     uint64_t have = mbr_max(capacity, sequence->adopted_tokens), bytes;
-    if (have >= due || !begin_adopting_locked(kv, sequence))
+    if (have >= due || have <= sequence->pressed_tokens || !begin_adopting_locked(kv, sequence))
         return false;
     mbr_lock_drop(&kv->lock);
     uint64_t next = mbr_kv_capacity_of(kv, have + 1);
@@ -108,12 +108,21 @@ static bool keeps_offer_locked(mbr_kv *kv, mbr_sequence *sequence) MBR_REQUIRES(
     return atomic_load_explicit(&sequence->offered_tokens, memory_order_relaxed) != 0;
 }
 
+/* Somebody is about to take it: it is not offered again before the sequence has passed it. */
+static uint64_t press_locked(mbr_kv *kv, mbr_sequence *sequence) MBR_REQUIRES(&kv->lock)
+{
+    uint64_t bytes = take_back_locked(kv, sequence);
+    if (bytes != 0)
+        sequence->pressed_tokens = sequence->adopted_tokens;
+    return bytes;
+}
+
 uint64_t mbr_kv_take_back(mbr_kv *kv, uint64_t wanted_bytes)
 {
     uint64_t bytes = 0;
     mbr_lock_take(&kv->lock);
     for (mbr_sequence *at = kv->sequences; at != NULL && bytes < wanted_bytes; at = at->next)
-        bytes += take_back_locked(kv, at);
+        bytes += press_locked(kv, at);
     mbr_lock_drop(&kv->lock);
     return bytes;
 }

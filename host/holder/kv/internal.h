@@ -138,6 +138,7 @@ struct mbr_sequence {
     uint64_t adopted_tokens; /* ahead, up to here: committed, also where no token needs it yet */
     uint64_t offered_first;  /* of what is offered: it was committed before */
     uint64_t offered_bytes;  /* of the last offer, taken or not */
+    uint64_t pressed_tokens; /* an offer from here on was taken back for another; 0: none was */
     mbr_kv_pace pace;
     bool ending;
     bool has_adopted;            /* all its aliases, which stood there before it came */

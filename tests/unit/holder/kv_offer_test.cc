@@ -57,6 +57,28 @@ TEST(KvOffer, OfferThatIsTakenInACapture_IsItsGraphs)
     EXPECT_TRUE(world.clean());
 }
 
+// Else it might be adopted again before whoever was refused has tried once more.
+TEST(KvOffer, WhatWasTakenBackForAnother_IsNotOfferedAgainBeforeItIsPassed)
+{
+    AheadWorld world(kPlain, "window-major", 4 * kMiB, 160 * 1024);
+    Tracked one, other;
+    ASSERT_EQ(MBR_OK, world.create(&one, 10));
+    ASSERT_EQ(0u, world.decode(&one, 6));
+    ASSERT_EQ(16384u, world.offered(one));
+    EXPECT_EQ(MBR_OVER_BUDGET, world.create(&other, 161));
+    EXPECT_EQ(0u, world.offered(one));
+    for (int i = 0; i < 10; i++)
+        world.pass(5);
+    EXPECT_EQ(0u, world.offered(one));
+    uint64_t called = world.calls();
+    EXPECT_EQ(MBR_OK, world.append(&one, 1));
+    EXPECT_EQ(called, world.calls()); // it stands there still
+    EXPECT_EQ(0u, world.decode(&one, 15));
+    EXPECT_EQ(16384u, world.offered(one));
+    EXPECT_EQ(MBR_OK, world.destroy(&one));
+    EXPECT_TRUE(world.clean());
+}
+
 // Nobody grows any more, and so nobody wakes who looks: it goes back all the same.
 TEST(KvOffer, OfferThatACaptureKept_GoesBackBehindIt)
 {
