@@ -326,7 +326,8 @@ static mbr_status grow_by_nothing(
 /* ---- Append
  * ------------------------------------------------------------------------------------- */
 
-static mbr_status append_past_quiet(
+/* Kept out of its caller, whose frame would otherwise be this one's. */
+__attribute__((noinline)) static mbr_status append_past_quiet(
     mbr_sequence *sequence, uint64_t from, uint64_t tokens, mbr_refusal *refusal, mbr_error *error)
 {
     const mbr_kv *kv = sequence->kv;
@@ -371,7 +372,7 @@ static inline bool is_quiet(mbr_sequence *sequence, uint64_t to)
 mbr_status mbr_sequence_append(
     mbr_sequence *sequence, uint64_t tokens, mbr_refusal *refusal, mbr_error *error)
 {
-    uint64_t from = mbr_sequence_tokens(sequence);
+    uint64_t from = atomic_load_explicit(&sequence->tokens, memory_order_relaxed);
     if (from + tokens > from && is_quiet(sequence, from + tokens)) {
         atomic_store_explicit(&sequence->tokens, from + tokens, memory_order_relaxed);
         return MBR_OK;
