@@ -434,16 +434,10 @@ TEST(Alias, OrphanInARangeThatIsEdited_IsLookedForAgain)
         mbr_backing_catch_up(world.backing);
         met = world.aliases();
     };
-    mbr_range_part part = {next, 0, 8 * kGranule, kGranule};
     mbr_grow_options options = {};
-    options.holder = world.kv;
     options.stream_id = world.stream;
     options.flags = MBR_GROW_ZEROED;
-    options.parts = &part;
-    options.part_count = 1;
-    mbr_range_grow_result grown = {};
-    grown.struct_size = sizeof(grown);
-    ASSERT_EQ(MBR_OK, mbr_backing_grow(world.backing, &options, &grown, nullptr));
+    ASSERT_EQ(MBR_OK, world.grow_with(options, {next, 0, 8 * kGranule, kGranule}));
     EXPECT_EQ(kShared, met); // the range was the growth's
     mbr_backing_trim(world.backing, UINT64_MAX);
     EXPECT_EQ(0u, world.aliases());

@@ -178,18 +178,12 @@ TEST(Capture, GrowthThatFailsFilled_IsQuarantinedUntilTheFillIsSeenDone)
     ASSERT_EQ(MBR_OK, mbr_context_attach_stream(world.context, native, &other, nullptr));
     mbr_range *range = world.reserve(64 * kGranule);
     world.begin();
-    mbr_range_part part = {range, 0, 0, 2 * kGranule};
     mbr_grow_options options = {};
-    options.holder = world.kv;
     options.stream_id = other;
     options.flags = MBR_GROW_ZEROED;
-    options.parts = &part;
-    options.part_count = 1;
     options.publish = [](void *) -> mbr_status { return MBR_NOT_READY; };
-    mbr_range_grow_result result = {};
-    result.struct_size = sizeof(result);
     world.fake.fresh_content = MBR_CONTENT_UNDEFINED;
-    EXPECT_EQ(MBR_RESIDUAL, mbr_backing_grow(world.backing, &options, &result, nullptr));
+    EXPECT_EQ(MBR_RESIDUAL, world.grow_with(options, {range, 0, 0, 2 * kGranule}));
     EXPECT_EQ(2u, world.line.fill_count);
     EXPECT_EQ(2 * kGranule, world.books().quarantined_bytes);
     world.end_capture(); /* which looks: the line reaches what it signals */
@@ -333,22 +327,16 @@ TEST(Capture, GrowthThatNeedsAFillOnItsStream_IsRefusedWhole)
     ASSERT_EQ(MBR_OK, world.decommit(former, 0, 2 * kGranule));
     world.begin();
     mbr_range *range = world.reserve(8 * kGranule, {kGranule, kGranule, 0}, 0, 7); // of a new group
-    mbr_range_part part = {range, 0, 0, 2 * kGranule};
     mbr_grow_options options = {};
-    options.holder = world.kv;
     options.stream_id = world.stream;
-    options.parts = &part;
-    options.part_count = 1;
-    mbr_range_grow_result result = {};
-    result.struct_size = sizeof(result);
-    mbr_status status = mbr_backing_grow(world.backing, &options, &result, nullptr);
+    mbr_status status = world.grow_with(options, {range, 0, 0, 2 * kGranule});
     EXPECT_TRUE(status == MBR_BUSY || status == MBR_RESIDUAL) << status; // never bytes of others
     EXPECT_EQ(0u, world.line.fill_count);
     EXPECT_EQ(0u, world.figures(range).committed_bytes);
     EXPECT_TRUE(world.agree());
     world.end_capture();
     EXPECT_EQ(0u, world.kept().quarantined_count);
-    EXPECT_EQ(MBR_OK, mbr_backing_grow(world.backing, &options, &result, nullptr));
+    EXPECT_EQ(MBR_OK, world.grow_with(options, {range, 0, 0, 2 * kGranule}));
     EXPECT_EQ(2u, world.line.fill_count);
     EXPECT_TRUE(world.agree());
     world.retire();

@@ -89,23 +89,10 @@ TEST(StatusClass, UnknownNotNowOfAWaitPastItsDeadline_IsATimeout)
     world.line.automatic = false;
     world.line.table.wait = [](mbr_instance *, const mbr_line_wait_request *, mbr_outcome *,
                                 mbr_error *) -> mbr_status { return unknown_of(MBR_CLASS_RETRY); };
-    mbr_context_options options = {};
-    options.name = "other";
-    options.order = &world.line.table;
-    options.instance = reinterpret_cast<mbr_instance *>(&world.line);
-    options.queue_entries = 16;
-    options.heap = &mbr_heap_libc;
-    options.clock = &mbr_clock_monotonic;
-    mbr_context *context = nullptr;
-    uint64_t stream = 0;
-    ASSERT_EQ(MBR_OK, mbr_context_create(&options, &context, nullptr));
-    ASSERT_EQ(MBR_OK,
-        mbr_context_attach_stream(context, {MBR_NATIVE_STREAM_CPU, 0, 2}, &stream, nullptr));
-    EXPECT_EQ(MBR_TIMED_OUT, mbr_context_synchronize(context, stream, 1, nullptr));
-    EXPECT_EQ(
-        unknown_of(MBR_CLASS_RETRY), mbr_context_synchronize(context, stream, UINT64_MAX, nullptr));
-    EXPECT_EQ(MBR_OK, mbr_context_detach_stream(context, stream, nullptr));
-    EXPECT_EQ(MBR_OK, mbr_context_destroy(context, nullptr));
+    SecondContext other(world, &world.line);
+    EXPECT_EQ(MBR_TIMED_OUT, mbr_context_synchronize(other.context, other.stream, 1, nullptr));
+    EXPECT_EQ(unknown_of(MBR_CLASS_RETRY),
+        mbr_context_synchronize(other.context, other.stream, UINT64_MAX, nullptr));
 }
 
 } // namespace

@@ -88,45 +88,12 @@ mbr_status grow_zeroed(World &world, mbr_range *range, uint64_t granules, mbr_st
 {
     static mbr_status answer;
     answer = publish;
-    mbr_range_part part = {range, 0, 0, granules * kGranule};
     mbr_grow_options options = {};
-    options.holder = world.kv;
     options.stream_id = world.stream;
     options.flags = MBR_GROW_ZEROED;
-    options.parts = &part;
-    options.part_count = 1;
     options.publish = [](void *) -> mbr_status { return answer; };
-    mbr_range_grow_result result = {};
-    result.struct_size = sizeof(result);
-    return mbr_backing_grow(world.backing, &options, &result, nullptr);
+    return world.grow_with(options, {range, 0, 0, granules * kGranule});
 }
-
-/* Another EP on the world's backing. */
-struct SecondContext {
-    ManualLine line;
-    mbr_context *context = nullptr;
-    uint64_t stream = 0;
-
-    explicit SecondContext(World &world)
-    {
-        mbr_context_options options = {};
-        options.name = "second";
-        options.order = &line.table;
-        options.transfer = &line.transfer;
-        options.instance = reinterpret_cast<mbr_instance *>(&line);
-        options.queue_entries = 64;
-        options.heap = &world.heap.heap;
-        options.clock = &mbr_clock_monotonic;
-        EXPECT_EQ(MBR_OK, mbr_context_create(&options, &context, nullptr));
-        mbr_native native = {MBR_NATIVE_STREAM_CPU, 0, 2};
-        EXPECT_EQ(MBR_OK, mbr_context_attach_stream(context, native, &stream, nullptr));
-    }
-    ~SecondContext()
-    {
-        EXPECT_EQ(MBR_OK, mbr_context_detach_stream(context, stream, nullptr));
-        EXPECT_EQ(MBR_OK, mbr_context_destroy(context, nullptr));
-    }
-};
 
 mbr_range *reserve_for(World &world, mbr_context *context, uint32_t group)
 {
@@ -143,16 +110,12 @@ mbr_range *reserve_for(World &world, mbr_context *context, uint32_t group)
 mbr_status grow_on(World &world, mbr_range *range, uint64_t stream, mbr_range_grow_result *result,
     mbr_status (*publish)(void *context) = nullptr)
 {
-    mbr_range_part part = {range, 0, 0, 4 * kGranule};
     mbr_grow_options options = {};
-    options.holder = world.kv;
     options.stream_id = stream;
-    options.parts = &part;
-    options.part_count = 1;
     options.publish = publish;
     options.publish_context = world.context;
     result->struct_size = sizeof(*result);
-    return mbr_backing_grow(world.backing, &options, result, nullptr);
+    return world.grow_with(options, {range, 0, 0, 4 * kGranule}, result);
 }
 
 /* Four parked extents in the way of a zeroed growth of another shape: pooled ones to fill. */

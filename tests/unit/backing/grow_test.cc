@@ -131,18 +131,12 @@ TEST(Grow, OverTheLimit_ARefusalOfAnySizeIsWrittenToItsEndAndDecidesNothing)
         ASSERT_EQ(MBR_OK, world.grow(parked, 0, 4 * kGranule));
         world.end(parked);
         mbr_range *range = world.reserve(64 * kGranule, {2 * kGranule, 2 * kGranule, 0});
-        mbr_range_part part = {range, 0, 0, 12 * kGranule};
         std::vector<unsigned char> memory(sizeof(mbr_refusal) + 64, 0xA5);
         auto *refusal = reinterpret_cast<mbr_refusal *>(memory.data());
         refusal->struct_size = room;
         mbr_grow_options options = {};
-        options.holder = world.kv;
-        options.parts = &part;
-        options.part_count = 1;
         options.refusal = refusal;
-        mbr_range_grow_result result = {};
-        result.struct_size = sizeof(result);
-        EXPECT_EQ(MBR_OVER_BUDGET, mbr_backing_grow(world.backing, &options, &result, nullptr));
+        EXPECT_EQ(MBR_OVER_BUDGET, world.grow_with(options, {range, 0, 0, 12 * kGranule}));
         EXPECT_EQ(4 * kGranule, world.cached()) << "what cannot suffice is not asked of the cache";
         EXPECT_EQ(room, refusal->struct_size);
         if (room >= offsetof(mbr_refusal, asked_bytes) + sizeof(refusal->asked_bytes)) {
@@ -150,8 +144,7 @@ TEST(Grow, OverTheLimit_ARefusalOfAnySizeIsWrittenToItsEndAndDecidesNothing)
         }
         for (size_t i = std::max<size_t>(room, sizeof(room)); i < memory.size(); i++)
             ASSERT_EQ(0xA5, memory[i]) << "byte " << i << " of " << room;
-        part.bytes = 10 * kGranule;
-        EXPECT_EQ(MBR_OK, mbr_backing_grow(world.backing, &options, &result, nullptr))
+        EXPECT_EQ(MBR_OK, world.grow_with(options, {range, 0, 0, 10 * kGranule}))
             << "the cache gives what is missing, whatever the caller's struct holds";
         EXPECT_TRUE(world.agree());
         world.end(range);
@@ -196,15 +189,11 @@ TEST(Grow, PublishRefuses_UndoesAll)
     mbr_range *range = world.reserve(64 * kGranule);
     ASSERT_EQ(MBR_OK, world.grow(range, 0, 2 * kGranule));
     Books before = books(world);
-    mbr_range_part part = {range, 0, 0, 9 * kGranule};
     mbr_grow_options options = {};
-    options.holder = world.kv;
-    options.parts = &part;
-    options.part_count = 1;
     options.publish = [](void *) -> mbr_status { return MBR_NOT_READY; };
     mbr_range_grow_result result = {};
     result.struct_size = sizeof(result);
-    EXPECT_EQ(MBR_NOT_READY, mbr_backing_grow(world.backing, &options, &result, nullptr));
+    EXPECT_EQ(MBR_NOT_READY, world.grow_with(options, {range, 0, 0, 9 * kGranule}, &result));
     EXPECT_EQ(0u, result.new_bytes);
     EXPECT_TRUE(before == books(world));
     EXPECT_TRUE(mbr_range_is_committed_to(range, 2 * kGranule));
@@ -316,14 +305,10 @@ TEST(Grow, FreshMemoryThatIsNotZero_IsFilledOnceThereAreTwoGroups)
     mbr_range *second = world.reserve(64 * kGranule, {kGranule, kGranule, 0}, 0, 8);
     /* It would have to be filled, and there is neither stream nor host access. */
     EXPECT_EQ(MBR_INVALID_ARGUMENT, world.grow(second, 0, kGranule));
-    mbr_range_part part = {second, 0, 0, 2 * kGranule};
     mbr_grow_options options = {};
-    options.holder = world.kv;
     options.stream_id = world.stream;
-    options.parts = &part;
-    options.part_count = 1;
     uint64_t fills = world.line.fill_count;
-    EXPECT_EQ(MBR_OK, mbr_backing_grow(world.backing, &options, &result, nullptr));
+    EXPECT_EQ(MBR_OK, world.grow_with(options, {second, 0, 0, 2 * kGranule}, &result));
     EXPECT_EQ(fills + 2, world.line.fill_count);
     EXPECT_EQ(static_cast<uint32_t>(MBR_CONTENT_ZERO), result.content);
     EXPECT_TRUE(world.agree());

@@ -129,16 +129,11 @@ class Groups
         std::vector<bool> had;
         for (uint64_t i = 0; i < kSlots; i++)
             had.push_back(committed(*one, i));
-        mbr_range_part part = {one->range, 0, first * kGranule, count * kGranule};
         mbr_grow_options options = {};
-        options.holder = world_.kv;
         options.stream_id = world_.stream;
         options.flags = ahead ? MBR_GROW_AHEAD : 0;
-        options.parts = &part;
-        options.part_count = 1;
-        mbr_range_grow_result result = {};
-        result.struct_size = sizeof(result);
-        mbr_status status = mbr_backing_grow(world_.backing, &options, &result, nullptr);
+        mbr_status status =
+            world_.grow_with(options, {one->range, 0, first * kGranule, count * kGranule});
         if (status != MBR_OK || ahead) {
             refused += status != MBR_OK;
             return;

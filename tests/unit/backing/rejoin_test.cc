@@ -56,17 +56,14 @@ class Rejoin : public World
     mbr_status Grow(uint64_t end_granules, uint64_t stream_id, mbr_holder *holder = nullptr,
         uint32_t flags = 0, mbr_status (*publish)(void *) = nullptr)
     {
-        mbr_range_part part = {range, 0, 0, end_granules * kGranule};
         mbr_grow_options options = {};
-        options.holder = holder != nullptr ? holder : kv;
+        options.holder = holder;
         options.stream_id = stream_id;
         options.flags = flags;
-        options.parts = &part;
-        options.part_count = 1;
         options.publish = publish;
         result = {};
         result.struct_size = sizeof(result);
-        return mbr_backing_grow(backing, &options, &result, nullptr);
+        return grow_with(options, {range, 0, 0, end_granules * kGranule}, &result);
     }
 
     uint64_t other = 0;

@@ -391,15 +391,9 @@ void loss_takes_a_fill_along(bool at_once_a_part)
     left.struct_size = sizeof(left);
     auto fill = [&](mbr_range *range, uint64_t stream) {
         uint64_t before = world.line.fill_count;
-        mbr_range_part part = {range, 0, 0, 2 * kGranule};
         mbr_grow_options options = {};
-        options.holder = world.kv;
         options.stream_id = stream;
-        options.parts = &part;
-        options.part_count = 1;
-        mbr_range_grow_result result = {};
-        result.struct_size = sizeof(result);
-        EXPECT_EQ(MBR_OK, mbr_backing_grow(world.backing, &options, &result, nullptr));
+        EXPECT_EQ(MBR_OK, world.grow_with(options, {range, 0, 0, 2 * kGranule}));
         return world.line.fill_count - before;
     };
     mbr_range *foreign = world.reserve(8 * kGranule, {kGranule, kGranule, 0}, 0, 1);
@@ -418,29 +412,15 @@ void loss_takes_a_fill_along(bool at_once_a_part)
     EXPECT_EQ(MBR_OK, world.end(range));
     EXPECT_EQ(2 * kGranule, world.cached());
 
-    mbr_context_options options = {};
-    options.name = "another";
-    options.order = &world.line.table;
-    options.transfer = &world.line.transfer;
-    options.instance = reinterpret_cast<mbr_instance *>(&world.line);
-    options.queue_entries = 16;
-    options.heap = &mbr_heap_libc;
-    options.clock = &mbr_clock_monotonic;
-    mbr_context *another = nullptr;
-    uint64_t stream = 0;
-    ASSERT_EQ(MBR_OK, mbr_context_create(&options, &another, nullptr));
-    ASSERT_EQ(MBR_OK,
-        mbr_context_attach_stream(another, {MBR_NATIVE_STREAM_CPU, 0, 2}, &stream, nullptr));
-    std::swap(world.context, another);
+    SecondContext another(world, &world.line);
+    std::swap(world.context, another.context);
     range = world.reserve(8 * kGranule, {kGranule, kGranule, 0}, 0, 2);
-    EXPECT_EQ(2u, fill(range, stream));
+    EXPECT_EQ(2u, fill(range, another.stream));
     EXPECT_EQ(2u, world.fake.calls(Slot::kCreate)); // it is that memory
     EXPECT_TRUE(world.agree());
     world.line.reach_all();
     EXPECT_EQ(MBR_OK, world.end(range));
-    EXPECT_EQ(MBR_OK, mbr_context_detach_stream(world.context, stream, nullptr));
-    std::swap(world.context, another);
-    EXPECT_EQ(MBR_OK, mbr_context_destroy(another, nullptr));
+    std::swap(world.context, another.context);
 }
 
 TEST(Loss, FillThatItTookAlong_IsDoneAgainInWhatARangeLeaves)

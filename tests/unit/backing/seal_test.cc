@@ -50,6 +50,18 @@ class SealWorld : public World
         return mbr_range_give_back(
             source, offset, bytes, now, &stream, now ? 0 : 1, &result, nullptr);
     }
+    // Whether the source's first extents went to those ahead, where they stand.
+    bool disown(uint64_t extents)
+    {
+        mbr_range_part part = {source, 0, 0, extents * kGranule};
+        mbr_grow_options options = {};
+        options.holder = kv;
+        options.parts = &part;
+        options.part_count = 1;
+        mbr_range_grow_result result = {};
+        result.struct_size = sizeof(result);
+        return mbr_backing_disown(backing, &options, &result);
+    }
     // How many of the source's first extents it may write, of those that are mapped.
     uint64_t writable() const
     {
@@ -231,17 +243,10 @@ TEST(Seal, OpeningIsRefused_ItDoesNotStandAhead)
     ASSERT_EQ(MBR_OK, world.seal());
     world.refuse_protect(1, FaultKind::kRefuse, true);
     world.end_prefix();
-    mbr_range_part part = {world.source, 0, 0, kGranule};
-    mbr_grow_options options = {};
-    options.holder = world.kv;
-    options.parts = &part;
-    options.part_count = 1;
-    mbr_range_grow_result result = {};
-    result.struct_size = sizeof(result);
-    EXPECT_FALSE(mbr_backing_disown(world.backing, &options, &result));
+    EXPECT_FALSE(world.disown(1));
     world.fake.faults.clear();
     mbr_backing_trim(world.backing, UINT64_MAX);
-    EXPECT_TRUE(mbr_backing_disown(world.backing, &options, &result));
+    EXPECT_TRUE(world.disown(1));
     ASSERT_EQ(MBR_OK, world.grow(world.source, 0, kGranule));
     EXPECT_EQ(kShared, world.writable());
     EXPECT_TRUE(world.agree());
@@ -277,16 +282,9 @@ TEST(Seal, DecommittedAndGrownAgain_IsWritable)
         world.end(sharer); // alone now, where it still is; and it cannot be opened
         world.fake.faults.clear();
         if (!now) { /* not what is read-only: it leaves, in its turn */
-            mbr_range_part part = {world.source, 0, 0, 2 * kGranule};
             mbr_grow_options options = {};
-            options.holder = world.kv;
             options.stream_id = world.stream;
-            options.parts = &part;
-            options.part_count = 1;
-            mbr_range_grow_result result = {};
-            result.struct_size = sizeof(result);
-            mbr_status status = mbr_backing_grow(world.backing, &options, &result, nullptr);
-            EXPECT_EQ(MBR_BUSY, status);
+            EXPECT_EQ(MBR_BUSY, world.grow_with(options, {world.source, 0, 0, 2 * kGranule}));
             world.line.automatic = true;
             world.line.reach_all();
             while (mbr_context_reap(world.context, true) != 0)
@@ -324,17 +322,10 @@ TEST(Seal, DisownedInPlace_OnlyOnceItIsOpen)
     ASSERT_EQ(MBR_OK, world.seal());
     world.refuse_protect(1, FaultKind::kRefuse, true);
     world.end_prefix();
-    mbr_range_part part = {world.source, 0, 0, kShared * kGranule};
-    mbr_grow_options options = {};
-    options.holder = world.kv;
-    options.parts = &part;
-    options.part_count = 1;
-    mbr_range_grow_result result = {};
-    result.struct_size = sizeof(result);
-    EXPECT_FALSE(mbr_backing_disown(world.backing, &options, &result));
+    EXPECT_FALSE(world.disown(kShared));
     world.fake.faults.clear();
     mbr_backing_trim(world.backing, UINT64_MAX);
-    EXPECT_TRUE(mbr_backing_disown(world.backing, &options, &result));
+    EXPECT_TRUE(world.disown(kShared));
     EXPECT_EQ(kShared * kGranule, world.figures(world.source).parked_bytes);
     EXPECT_EQ(kShared, world.writable());
     EXPECT_TRUE(world.agree());
@@ -346,11 +337,7 @@ TEST(Seal, PrefixEndsWhileItsSourceGrows_OpensAfterTheGrowth)
 {
     SealWorld world;
     ASSERT_EQ(MBR_OK, world.seal());
-    mbr_range_part part = {world.source, 0, 0, 8 * kGranule};
     mbr_grow_options options = {};
-    options.holder = world.kv;
-    options.parts = &part;
-    options.part_count = 1;
     options.publish_context = &world;
     options.publish = [](void *context) -> mbr_status {
         auto *inside = static_cast<SealWorld *>(context);
@@ -358,9 +345,7 @@ TEST(Seal, PrefixEndsWhileItsSourceGrows_OpensAfterTheGrowth)
         EXPECT_EQ(0u, inside->writable());
         return MBR_OK;
     };
-    mbr_range_grow_result result = {};
-    result.struct_size = sizeof(result);
-    ASSERT_EQ(MBR_OK, mbr_backing_grow(world.backing, &options, &result, nullptr));
+    ASSERT_EQ(MBR_OK, world.grow_with(options, {world.source, 0, 0, 8 * kGranule}));
     EXPECT_EQ(kShared, world.writable());
     EXPECT_TRUE(world.agree());
     world.end(world.source);

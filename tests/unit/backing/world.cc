@@ -104,11 +104,10 @@ mbr_range *World::reserve(
 }
 
 mbr_status World::grow_with(
-    uint32_t flags, const mbr_range_part &part, mbr_range_grow_result *result, mbr_error *error)
+    mbr_grow_options options, mbr_range_part part, mbr_range_grow_result *result, mbr_error *error)
 {
-    mbr_grow_options options = {};
-    options.holder = kv;
-    options.flags = flags;
+    if (options.holder == nullptr)
+        options.holder = kv;
     options.parts = &part;
     options.part_count = 1;
     mbr_range_grow_result ignored = {};
@@ -119,13 +118,15 @@ mbr_status World::grow_with(
 mbr_status World::grow(mbr_range *range, uint64_t offset, uint64_t bytes,
     mbr_range_grow_result *result, mbr_error *error)
 {
-    return grow_with(0, {range, 0, offset, bytes}, result, error);
+    return grow_with({}, {range, 0, offset, bytes}, result, error);
 }
 
 mbr_status World::ahead(mbr_range *range, uint64_t offset, uint64_t bytes,
     mbr_range_grow_result *result, mbr_error *error)
 {
-    return grow_with(MBR_GROW_AHEAD, {range, 0, offset, bytes}, result, error);
+    mbr_grow_options options = {};
+    options.flags = MBR_GROW_AHEAD;
+    return grow_with(options, {range, 0, offset, bytes}, result, error);
 }
 
 mbr_status World::end(mbr_range *range, bool now)

@@ -200,6 +200,9 @@ class World
         mbr_range_grow_result *result = nullptr, mbr_error *error = nullptr);
     mbr_status ahead(mbr_range *range, uint64_t offset, uint64_t bytes,
         mbr_range_grow_result *result = nullptr, mbr_error *error = nullptr);
+    /* One part, and else what `options` say; by `kv` where they name no holder. */
+    mbr_status grow_with(mbr_grow_options options, mbr_range_part part,
+        mbr_range_grow_result *result = nullptr, mbr_error *error = nullptr);
     mbr_status end(mbr_range *range, bool now = true);
     mbr_range_figures figures(mbr_range *range) const;
 
@@ -212,9 +215,35 @@ class World
     ::testing::AssertionResult agree() const;
 
   private:
-    mbr_status grow_with(uint32_t flags, const mbr_range_part &part, mbr_range_grow_result *result,
-        mbr_error *error);
     void end_parts();
+};
+
+/* Another EP, by default on a line of its own. */
+struct SecondContext {
+    ManualLine line;
+    mbr_context *context = nullptr;
+    uint64_t stream = 0;
+
+    explicit SecondContext(World &world, ManualLine *on = nullptr)
+    {
+        ManualLine *one = on != nullptr ? on : &line;
+        mbr_context_options options = {};
+        options.name = "second";
+        options.order = &one->table;
+        options.transfer = &one->transfer;
+        options.instance = reinterpret_cast<mbr_instance *>(one);
+        options.queue_entries = 64;
+        options.heap = &world.heap.heap;
+        options.clock = &mbr_clock_monotonic;
+        EXPECT_EQ(MBR_OK, mbr_context_create(&options, &context, nullptr));
+        mbr_native native = {MBR_NATIVE_STREAM_CPU, 0, 2};
+        EXPECT_EQ(MBR_OK, mbr_context_attach_stream(context, native, &stream, nullptr));
+    }
+    ~SecondContext()
+    {
+        EXPECT_EQ(MBR_OK, mbr_context_detach_stream(context, stream, nullptr));
+        EXPECT_EQ(MBR_OK, mbr_context_destroy(context, nullptr));
+    }
 };
 
 } // namespace membrane
