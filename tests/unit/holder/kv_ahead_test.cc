@@ -100,33 +100,41 @@ TEST(KvAhead, WhatARestingSequenceIsOffered_GoesBackAndStaysMapped)
         }
 }
 
-TEST(KvAhead, WhatIsOffered_GoesToWhoeverIsRefusedInTheCache)
+constexpr uint64_t kTight = 160 * 1024; // a limit
+
+// Another sequence takes the rest of the limit to the byte, and what is ready for this one, which
+// needs it for its next tokens.
+void another_takes_what_is_ready(AheadWorld &world, Tracked *one, uint64_t next_tokens)
 {
-    AheadWorld world(kPlain, "window-major", 4 * kMiB, 160 * 1024);
-    Tracked one, other;
-    ASSERT_EQ(MBR_OK, world.create(&one, 10));
-    ASSERT_EQ(0u, world.decode(&one, 6));
-    ASSERT_EQ(16384u, world.offered(one));
-    // The rest of the limit to the byte, and what is offered.
-    ASSERT_EQ(MBR_OK, world.create(&other, (160 * 1024 - 16384) / 1024)) << world.error.text;
-    EXPECT_EQ(0u, world.offered(one));
+    Tracked other;
+    ASSERT_EQ(MBR_OK, world.create(&other, (kTight - kExtent) / 1024)) << world.error.text;
+    EXPECT_EQ(0u, world.offered(*one));
     EXPECT_EQ(0u, world.figures().ahead_bytes);
+    EXPECT_EQ(MBR_OVER_BUDGET, world.append(one, next_tokens));
     for (int i = 0; i < 10; i++)
         world.pass(5); // the limit is full: nothing can be adopted, and nobody is pressed
-    EXPECT_EQ(0u, world.offered(one));
-    EXPECT_EQ(MBR_OVER_BUDGET, world.append(&one, 1));
-    EXPECT_TRUE(world.holds(one));
+    EXPECT_EQ(0u, world.offered(*one));
+    EXPECT_EQ(MBR_OVER_BUDGET, world.append(one, next_tokens));
+    EXPECT_TRUE(world.holds(*one));
     EXPECT_TRUE(world.holds(other));
     EXPECT_TRUE(world.clean());
     EXPECT_EQ(MBR_OK, world.destroy(&other));
     world.settle();
-    EXPECT_EQ(MBR_OK, world.append(&one, 1));
-    EXPECT_EQ(MBR_OK, world.destroy(&one));
+    EXPECT_EQ(MBR_OK, world.append(one, next_tokens));
+    EXPECT_EQ(MBR_OK, world.destroy(one));
+}
+
+TEST(KvAhead, WhatIsOffered_GoesToWhoeverIsRefusedInTheCache)
+{
+    AheadWorld world(kPlain, "window-major", 4 * kMiB, kTight);
+    Tracked one;
+    ASSERT_NO_FATAL_FAILURE(world.offer(&one));
+    another_takes_what_is_ready(world, &one, 1);
 }
 
 TEST(KvAhead, WhatIsOffered_AnswersTheTicketOfAnotherHolder)
 {
-    AheadWorld world(kPlain, "window-major", 4 * kMiB, 160 * 1024);
+    AheadWorld world(kPlain, "window-major", 4 * kMiB, kTight);
     auto holder_request = sized<mbr_holder_request>();
     holder_request.authority = world.authority;
     holder_request.name = "another";
@@ -136,12 +144,10 @@ TEST(KvAhead, WhatIsOffered_AnswersTheTicketOfAnotherHolder)
     ASSERT_EQ(
         MBR_OK, mbr_manager_create_holder(world.manager, &holder_request, &another, &world.error));
     Tracked one;
-    ASSERT_EQ(MBR_OK, world.create(&one, 10));
-    ASSERT_EQ(0u, world.decode(&one, 6));
-    ASSERT_EQ(16384u, world.offered(one));
+    ASSERT_NO_FATAL_FAILURE(world.offer(&one));
     auto request = sized<mbr_ticket_request>();
     request.holder = another;
-    request.bytes = 160 * 1024 - 16384; // all but what the sequence needs
+    request.bytes = kTight - kExtent; // all but what the sequence needs
     request.timeout_ns = kMs;
     mbr_ticket_handle ticket;
     ASSERT_EQ(
@@ -149,7 +155,7 @@ TEST(KvAhead, WhatIsOffered_AnswersTheTicketOfAnotherHolder)
         << world.error.text;
     EXPECT_EQ(MBR_OK, mbr_manager_claim_ticket(world.manager, ticket, &world.error));
     EXPECT_EQ(0u, world.offered(one));
-    EXPECT_EQ(160u * 1024 - 16384, world.paid(another).granted_bytes);
+    EXPECT_EQ(kTight - kExtent, world.paid(another).granted_bytes);
     EXPECT_EQ(MBR_OK, mbr_manager_end_ticket(world.manager, ticket, &world.error));
     EXPECT_EQ(MBR_OK, mbr_manager_return_aside(world.manager, another, nullptr, &world.error));
     EXPECT_TRUE(world.holds(one));
@@ -165,7 +171,7 @@ TEST(KvAhead, AllowanceThatIsUsedUp_OffersNothingAndIsToldByTheGrowth)
     request.authority = world.authority;
     request.name = "narrow";
     request.role = MBR_ROLE_KV;
-    request.allowance_bytes = 16384;
+    request.allowance_bytes = kExtent;
     mbr_holder_handle narrow;
     ASSERT_EQ(MBR_OK, mbr_manager_create_holder(world.manager, &request, &narrow, &world.error))
         << world.error.text;
@@ -175,7 +181,7 @@ TEST(KvAhead, AllowanceThatIsUsedUp_OffersNothingAndIsToldByTheGrowth)
     kv_request.geometry = kPlain;
     kv_request.max_tokens = 100;
     kv_request.window_tokens = 16;
-    kv_request.extent_bytes = 16384;
+    kv_request.extent_bytes = kExtent;
     mbr_kv *kv;
     ASSERT_EQ(MBR_OK, mbr_kv_create(world.manager, &kv_request, &kv, &world.error));
     auto sequence_request = sized<mbr_sequence_request>();
@@ -187,12 +193,12 @@ TEST(KvAhead, AllowanceThatIsUsedUp_OffersNothingAndIsToldByTheGrowth)
         world.pass(5);
         world.pass(5);
     }
-    EXPECT_EQ(16384u, world.figures().ahead_bytes); // the cache's
-    EXPECT_EQ(16384u, world.paid(narrow).charged_bytes);
+    EXPECT_EQ(kExtent, world.figures().ahead_bytes); // the cache's
+    EXPECT_EQ(kExtent, world.paid(narrow).charged_bytes);
     auto refusal = sized<mbr_refusal>();
     EXPECT_EQ(MBR_OVER_BUDGET, mbr_sequence_append(one, 1, &refusal, &world.error));
     EXPECT_EQ(MBR_REFUSED_ALLOWANCE, refusal.reason);
-    EXPECT_EQ(16384u, world.paid(narrow).charged_bytes);
+    EXPECT_EQ(kExtent, world.paid(narrow).charged_bytes);
     ASSERT_EQ(MBR_OK, mbr_sequence_destroy(one, nullptr, 0, &world.error)) << world.error.text;
     world.settle();
     ASSERT_EQ(MBR_OK, mbr_kv_destroy(kv, &world.error)) << world.error.text;
@@ -204,9 +210,7 @@ TEST(KvAhead, SequenceThatEndsWithAnOffer_LeavesNothing)
 {
     AheadWorld world;
     Tracked one;
-    ASSERT_EQ(MBR_OK, world.create(&one, 10));
-    ASSERT_EQ(0u, world.decode(&one, 6));
-    ASSERT_EQ(16384u, world.offered(one));
+    ASSERT_NO_FATAL_FAILURE(world.offer(&one));
     ASSERT_EQ(MBR_OK, world.destroy(&one));
     world.settle();
     EXPECT_EQ(0u, world.paid(world.holder).charged_bytes);
@@ -217,9 +221,7 @@ TEST(KvAhead, LentSequence_KeepsWhatItWasOfferedAndIsOfferedNothing)
 {
     AheadWorld world;
     Tracked one;
-    ASSERT_EQ(MBR_OK, world.create(&one, 10));
-    ASSERT_EQ(0u, world.decode(&one, 6));
-    ASSERT_EQ(16384u, world.offered(one));
+    ASSERT_NO_FATAL_FAILURE(world.offer(&one));
     ASSERT_EQ(16u, world.read(one).capacity_tokens);
     mbr_range_handle range;
     ASSERT_EQ(MBR_OK, mbr_sequence_lend(one.sequence, 0, &range, &world.error));
@@ -289,26 +291,13 @@ TEST(KvAhead, GrowthDuringALook_IsNotSleptOver)
 
 TEST(KvAhead, WhatStands_IsTheCachesAndGoesToWhoeverIsRefused)
 {
-    AheadWorld world(kPlain, "window-major", 4 * kMiB, 160 * 1024);
-    Tracked one, other;
+    AheadWorld world(kPlain, "window-major", 4 * kMiB, kTight);
+    Tracked one;
     ASSERT_EQ(MBR_OK, world.create(&one, 10));
     ASSERT_EQ(0u, world.decode(&one, 5));
-    uint64_t ahead = world.figures().ahead_bytes;
-    ASSERT_EQ(16384u, ahead);
-    EXPECT_EQ(16384u, world.paid(world.holder).charged_bytes);
-    // The rest of the limit to the byte, and what stands ahead.
-    ASSERT_EQ(MBR_OK, world.create(&other, (160 * 1024 - 16384) / 1024)) << world.error.text;
-    EXPECT_EQ(0u, world.figures().ahead_bytes);
-    EXPECT_EQ(MBR_OVER_BUDGET, world.append(&one, 16));
-    for (int i = 0; i < 10; i++)
-        world.pass(5); // refused: it presses nobody
-    EXPECT_TRUE(world.holds(one));
-    EXPECT_TRUE(world.holds(other));
-    EXPECT_TRUE(world.clean());
-    EXPECT_EQ(MBR_OK, world.destroy(&other));
-    world.settle();
-    EXPECT_EQ(MBR_OK, world.append(&one, 16));
-    EXPECT_EQ(MBR_OK, world.destroy(&one));
+    ASSERT_EQ(kExtent, world.figures().ahead_bytes);
+    EXPECT_EQ(kExtent, world.paid(world.holder).charged_bytes);
+    another_takes_what_is_ready(world, &one, 16);
 }
 
 TEST(KvAhead, UpToMaxTokens_AndNotBehind)

@@ -42,6 +42,7 @@ struct HandClock {
 };
 
 inline constexpr char kPlain[] = "layers=2,heads=2,dim=64,bytes=2,planes=2"; // 1 KiB a token
+inline constexpr uint64_t kExtent = 16384;                                   // window-major
 inline constexpr char kTwoGroups[] = "layers=2,heads=1,dim=64,bytes=2,planes=2,window=48+"
                                      "layers=1,heads=1,dim=64,bytes=2,planes=2";
 
@@ -85,6 +86,13 @@ class AheadWorld : public HandClock, public KvWorld
             pass(5);
         }
         return slow;
+    }
+    // Decodes until one extent is offered to a sequence that has none yet.
+    void offer(Tracked *one)
+    {
+        ASSERT_EQ(MBR_OK, create(one, 10));
+        ASSERT_EQ(0u, decode(one, 6));
+        ASSERT_EQ(kExtent, offered(*one));
     }
     // As long as it takes to be sure that it grows no more.
     void rest()

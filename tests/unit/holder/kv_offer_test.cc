@@ -20,13 +20,13 @@ TEST(KvOffer, WhileACaptureIsOpen_NothingChangesHands)
     for (int i = 0; i < 10; i++)
         world.pass(5);
     EXPECT_EQ(0u, world.offered(one));
-    EXPECT_EQ(16384u, world.figures().ahead_bytes);
+    EXPECT_EQ(kExtent, world.figures().ahead_bytes);
     ASSERT_EQ(MBR_OK, mbr_ep_capture_end(world.manager, world.stream, &first, &world.error));
     world.pass(5);
-    EXPECT_EQ(16384u, world.offered(one));
+    EXPECT_EQ(kExtent, world.offered(one));
     ASSERT_EQ(MBR_OK, mbr_ep_capture_begin(world.manager, world.stream, kNever, &world.error));
     world.rest();
-    EXPECT_EQ(16384u, world.offered(one));
+    EXPECT_EQ(kExtent, world.offered(one));
     ASSERT_EQ(MBR_OK, mbr_ep_capture_end(world.manager, world.stream, &second, &world.error));
     EXPECT_EQ(MBR_OK, mbr_ep_graph_retire(world.manager, first, nullptr, 0, &world.error));
     EXPECT_EQ(MBR_OK, mbr_ep_graph_retire(world.manager, second, nullptr, 0, &world.error));
@@ -41,9 +41,7 @@ TEST(KvOffer, OfferThatIsTakenInACapture_IsItsGraphs)
 {
     AheadWorld world;
     Tracked one;
-    ASSERT_EQ(MBR_OK, world.create(&one, 10));
-    ASSERT_EQ(0u, world.decode(&one, 6));
-    ASSERT_EQ(16384u, world.offered(one));
+    ASSERT_NO_FATAL_FAILURE(world.offer(&one));
     mbr_graph_handle graph;
     ASSERT_EQ(MBR_OK, mbr_ep_capture_begin(world.manager, world.stream, kNever, &world.error));
     EXPECT_EQ(MBR_OK, mbr_sequence_append(one.sequence, 1, nullptr, &world.error));
@@ -62,9 +60,7 @@ TEST(KvOffer, WhatWasTakenBackForAnother_IsNotOfferedAgainBeforeItIsPassed)
 {
     AheadWorld world(kPlain, "window-major", 4 * kMiB, 160 * 1024);
     Tracked one, other;
-    ASSERT_EQ(MBR_OK, world.create(&one, 10));
-    ASSERT_EQ(0u, world.decode(&one, 6));
-    ASSERT_EQ(16384u, world.offered(one));
+    ASSERT_NO_FATAL_FAILURE(world.offer(&one));
     EXPECT_EQ(MBR_OVER_BUDGET, world.create(&other, 161));
     EXPECT_EQ(0u, world.offered(one));
     for (int i = 0; i < 10; i++)
@@ -74,7 +70,7 @@ TEST(KvOffer, WhatWasTakenBackForAnother_IsNotOfferedAgainBeforeItIsPassed)
     EXPECT_EQ(MBR_OK, world.append(&one, 1));
     EXPECT_EQ(called, world.calls()); // it stands there still
     EXPECT_EQ(0u, world.decode(&one, 15));
-    EXPECT_EQ(16384u, world.offered(one));
+    EXPECT_EQ(kExtent, world.offered(one));
     EXPECT_EQ(MBR_OK, world.destroy(&one));
     EXPECT_TRUE(world.clean());
 }
@@ -89,7 +85,7 @@ TEST(KvOffer, OfferThatACaptureKept_GoesBackBehindIt)
     mbr_graph_handle graph;
     ASSERT_EQ(MBR_OK, mbr_ep_capture_begin(world.manager, world.stream, kNever, &world.error));
     world.rest();
-    EXPECT_EQ(16384u, world.offered(one));
+    EXPECT_EQ(kExtent, world.offered(one));
     ASSERT_EQ(MBR_OK, mbr_ep_capture_end(world.manager, world.stream, &graph, &world.error));
     world.rest();
     EXPECT_EQ(0u, world.offered(one));
@@ -101,13 +97,13 @@ TEST(KvOffer, OfferThatACaptureKept_GoesBackBehindIt)
 // Others have mapped ahead up to the bound meanwhile.
 TEST(KvOffer, WhatGoesBackAboveTheBound_IsParkedAndNotAhead)
 {
-    constexpr uint64_t kBound = 16384;
+    constexpr uint64_t kBound = kExtent;
     AheadWorld world(kPlain, "window-major", kBound);
     Tracked one, other;
     ASSERT_EQ(MBR_OK, world.create(&one, 10));
     ASSERT_EQ(MBR_OK, world.create(&other, 13));
     ASSERT_EQ(0u, world.decode(&one, 6));
-    ASSERT_EQ(16384u, world.offered(one));
+    ASSERT_EQ(kExtent, world.offered(one));
     for (int i = 0; i < 3; i++) { // a slow one: its next extent is ahead of it, but not due
         world.pass(300);
         ASSERT_EQ(MBR_OK, world.append(&other, 1));

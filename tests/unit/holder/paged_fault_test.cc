@@ -178,16 +178,27 @@ TEST(PagedFault, Decommit_Refused_LeavesTheExtentFreeAndChargedUntilTheNextTime)
     EXPECT_EQ(0u, world.paid(world.holder).charged_bytes);
 }
 
+// A store of 32 pages over a mechanism that refuses what a test says, and one sequence.
+struct FewPages {
+    Faulty faulty;
+    PagedWorld world{shape(), 64 * kMiB, 64 * kMiB, nullptr, kFaulty, faulty.options()};
+    Plain *plain = nullptr;
+
+    FewPages() { EXPECT_EQ(MBR_OK, world.begin(&plain)); }
+    static PagedShape shape()
+    {
+        PagedShape shape;
+        shape.max_pages = 32;
+        return shape;
+    }
+};
+
 /* What a refused unmap has stuck stays charged: it is no byte given, and others' places come first.
  */
 TEST(PagedFault, Unmap_Fails_NoBytesAreGivenAndItsPlaceIsTakenLast)
 {
-    Faulty faulty;
-    PagedShape shape;
-    shape.max_pages = 32;
-    PagedWorld world(shape, 64 * kMiB, 64 * kMiB, nullptr, kFaulty, faulty.options());
-    Plain *plain;
-    ASSERT_EQ(MBR_OK, world.begin(&plain));
+    FewPages few;
+    auto &[faulty, world, plain] = few;
     ASSERT_EQ(MBR_OK, world.append(plain, 1));
     ASSERT_EQ(MBR_OK, world.rewind(plain, 0));
     faulty.fail(FAULTY_UNMAP, 1);
@@ -208,12 +219,8 @@ TEST(PagedFault, Unmap_Fails_NoBytesAreGivenAndItsPlaceIsTakenLast)
  * other places, and after a trim that one works again. */
 TEST(PagedFault, Growth_WhoseUndoFails_StuckPlaceIsTakenLastAndTheStoreGoesOn)
 {
-    Faulty faulty;
-    PagedShape shape;
-    shape.max_pages = 32;
-    PagedWorld world(shape, 64 * kMiB, 64 * kMiB, nullptr, kFaulty, faulty.options());
-    Plain *plain;
-    ASSERT_EQ(MBR_OK, world.begin(&plain));
+    FewPages few;
+    auto &[faulty, world, plain] = few;
     auto before = world.read();
     faulty.fail(FAULTY_PROTECT, 1);
     faulty.fail(FAULTY_UNMAP, 1);

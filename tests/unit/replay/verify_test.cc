@@ -116,6 +116,25 @@ class Verify : public ::testing::Test
         mbr_replay_report_finish(&report);
         return code;
     }
+    using Place = std::function<uint64_t(uint64_t address, uint64_t bytes)>;
+
+    // One bit is flipped at the first place that is not 0: the run says both stamps.
+    void expect_flip_found(const Place &place)
+    {
+        replay_stamp stamp = {};
+        Meddler meddler([&](uint64_t address, uint64_t bytes) {
+            target = place(address, bytes);
+            if (target == 0)
+                return false;
+            stamp = *stamp_at(target);
+            stamp_at(target)->tokens ^= 1;
+            return true;
+        });
+        Wrong wrong = expect_found(meddler);
+        EXPECT_TRUE(wrong.expected == stamp) << text;
+        stamp.tokens ^= 1;
+        EXPECT_TRUE(wrong.found == stamp) << text;
+    }
     // The run fails, and says the target and no other place.
     Wrong expect_found(Meddler &meddler)
     {
@@ -145,19 +164,9 @@ TEST_F(Verify, NobodyMeddles_EveryStampIsReadBackMoreThanOnce)
 
 TEST_F(Verify, OneBitIsFlipped_IsSaidWithItsAddress)
 {
-    replay_stamp before;
-    Meddler meddler([&](uint64_t address, uint64_t bytes) {
-        if (bytes < 8 * kPage)
-            return false;
-        target = address + 5 * kPage;
-        before = *stamp_at(target);
-        stamp_at(target)->tokens ^= 1;
-        return true;
+    expect_flip_found([](uint64_t address, uint64_t bytes) {
+        return bytes < 8 * kPage ? 0 : address + 5 * kPage;
     });
-    Wrong wrong = expect_found(meddler);
-    EXPECT_TRUE(wrong.expected == before) << text;
-    before.tokens ^= 1;
-    EXPECT_TRUE(wrong.found == before) << text;
 }
 
 // The same place of the same request, as an earlier stay would have left it.
@@ -240,19 +249,9 @@ TEST_F(Verify, PagesThatNobodyMeddlesWith_AreForkedCopiedRewoundPreemptedAndRigh
 TEST_F(Verify, OneBitOfARowIsFlipped_IsSaidWithItsAddress)
 {
     options.has_pages = true;
-    replay_stamp before;
-    Meddler meddler([&](uint64_t address, uint64_t bytes) {
-        if (!is_row(address, bytes))
-            return false;
-        target = address + bytes - sizeof(replay_stamp);
-        before = *stamp_at(target);
-        stamp_at(target)->tokens ^= 1;
-        return true;
+    expect_flip_found([](uint64_t address, uint64_t bytes) {
+        return is_row(address, bytes) ? address + bytes - sizeof(replay_stamp) : 0;
     });
-    Wrong wrong = expect_found(meddler);
-    EXPECT_TRUE(wrong.expected == before) << text;
-    before.tokens ^= 1;
-    EXPECT_TRUE(wrong.found == before) << text;
 }
 
 // What a write to a shared page would show the others, had it not copied first.

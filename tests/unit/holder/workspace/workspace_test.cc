@@ -263,22 +263,30 @@ TEST(Workspace, GraphThatOwnsAPart_GivesNothingUntilItIsRetired)
     EXPECT_EQ(0u, world.charged());
 }
 
+// On the EP whose next wait does what a test says.
+mbr_workspace *create_watched(WorkspaceWorld &world, const Meanwhile &meanwhile)
+{
+    auto request = world.request();
+    request.binding = meanwhile.binding;
+    request.stream = meanwhile.stream;
+    mbr_workspace *watched = nullptr;
+    EXPECT_EQ(MBR_OK, mbr_workspace_create(world.manager, &request, &watched, &world.error))
+        << world.error.text;
+    return watched;
+}
+
 TEST(Workspace, TakenWhileItLooksWhatToGive_StaysCommitted)
 {
     WorkspaceWorld world;
     SKIP_WITHOUT_CPU_EP(world);
     Meanwhile meanwhile(world);
-    auto request = world.request();
-    request.binding = meanwhile.binding;
-    request.stream = meanwhile.stream;
-    mbr_workspace *watched;
+    mbr_workspace *watched = create_watched(world, meanwhile);
     uint64_t address;
     auto take = [&](uint64_t bytes) {
         EXPECT_EQ(
             MBR_OK, mbr_workspace_take(watched, kStep, bytes, 0, &address, nullptr, &world.error))
             << world.error.text;
     };
-    ASSERT_EQ(MBR_OK, mbr_workspace_create(world.manager, &request, &watched, &world.error));
     take(10 * kUnit);
     mbr_workspace_end(watched, kStep);
     for (auto ask : {mbr_workspace_could_give, mbr_workspace_give}) {
@@ -298,12 +306,8 @@ TEST(Workspace, DestroyedWhileItLooksWhatToGive_WaitsForTheLook)
     WorkspaceWorld world;
     SKIP_WITHOUT_CPU_EP(world);
     Meanwhile meanwhile(world);
-    auto request = world.request();
-    request.binding = meanwhile.binding;
-    request.stream = meanwhile.stream;
-    mbr_workspace *watched;
+    mbr_workspace *watched = create_watched(world, meanwhile);
     uint64_t address;
-    ASSERT_EQ(MBR_OK, mbr_workspace_create(world.manager, &request, &watched, &world.error));
     ASSERT_EQ(
         MBR_OK, mbr_workspace_take(watched, kStep, 2 * kUnit, 0, &address, nullptr, &world.error));
     mbr_workspace_end(watched, kStep);
