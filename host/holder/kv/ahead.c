@@ -131,6 +131,8 @@ static uint64_t could_give(void *self, uint64_t wanted_bytes)
 {
     mbr_kv *kv = self;
     uint64_t bytes = 0;
+    if (mbr_chore_is_capturing(&kv->ahead)) /* nothing goes back meanwhile */
+        return 0;
     mbr_lock_take(&kv->lock);
     for (const mbr_sequence *at = kv->sequences; at != NULL; at = at->next) {
         if (atomic_load_explicit(&at->offered_tokens, memory_order_relaxed) != 0)

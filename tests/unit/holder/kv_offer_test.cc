@@ -55,6 +55,47 @@ TEST(KvOffer, OfferThatIsTakenInACapture_IsItsGraphs)
     EXPECT_TRUE(world.clean());
 }
 
+// It could not give it: nobody is to give in vain beside it.
+TEST(KvOffer, WhatACaptureKeeps_AnswersNoTicket)
+{
+    AheadWorld world(kPlain, "window-major", 4 * kMiB, 160 * 1024);
+    Tracked one;
+    ASSERT_EQ(MBR_OK, world.create(&one, 10));
+    ASSERT_EQ(0u, world.decode(&one, 6));
+    ASSERT_EQ(16384u, world.offered(one));
+    uint64_t given_bytes = 0;
+    auto request = sized<mbr_holder_request>();
+    request.authority = world.authority;
+    request.name = "another";
+    request.role = MBR_ROLE_WORKSPACE;
+    request.allowance_bytes = MBR_NO_ALLOWANCE;
+    request.pressed.context = &given_bytes;
+    request.pressed.ask = [](void *, const mbr_pressure *) -> uint64_t { return 16384; };
+    request.pressed.give = [](void *context, const mbr_pressure *, uint64_t bytes) {
+        *static_cast<uint64_t *>(context) += bytes;
+    };
+    mbr_holder_handle another;
+    ASSERT_EQ(MBR_OK, mbr_manager_create_holder(world.manager, &request, &another, &world.error));
+    mbr_graph_handle graph;
+    ASSERT_EQ(MBR_OK, mbr_ep_capture_begin(world.manager, world.stream, kNever, &world.error));
+    auto wanted = sized<mbr_ticket_request>();
+    wanted.holder = another;
+    wanted.bytes = 160 * 1024; // what the sequence needs, the other one says that it can give
+    wanted.timeout_ns = kMs;
+    mbr_ticket_handle ticket;
+    ASSERT_EQ(
+        MBR_OK, mbr_manager_submit_ticket(world.manager, &wanted, &ticket, nullptr, &world.error))
+        << world.error.text;
+    EXPECT_EQ(0u, given_bytes);
+    EXPECT_EQ(16384u, world.offered(one));
+    ASSERT_EQ(MBR_OK, mbr_ep_capture_end(world.manager, world.stream, &graph, &world.error));
+    EXPECT_EQ(MBR_OK, mbr_manager_end_ticket(world.manager, ticket, &world.error));
+    EXPECT_EQ(MBR_OK, mbr_ep_graph_retire(world.manager, graph, nullptr, 0, &world.error));
+    EXPECT_EQ(MBR_OK, world.destroy(&one));
+    EXPECT_EQ(MBR_OK, mbr_manager_destroy_holder(world.manager, another, &world.error));
+    EXPECT_TRUE(world.clean());
+}
+
 // Else it might be adopted again before whoever was refused has tried once more.
 TEST(KvOffer, WhatWasTakenBackForAnother_IsNotOfferedAgainBeforeItIsPassed)
 {
