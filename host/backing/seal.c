@@ -176,6 +176,15 @@ static void open_place(mbr_range *range, uint64_t index)
     mbr_lock_drop(&backing->lock);
 }
 
+static uint64_t sealed_count_locked(const mbr_backing *backing) MBR_REQUIRES(&backing->lock)
+{
+    uint64_t count = 0;
+    const mbr_range *range;
+    DL_FOREACH(backing->live, range)
+    count += range->sealed_count;
+    return count;
+}
+
 void mbr_seal_catch_up(mbr_backing *backing)
 {
     int editor;
@@ -185,7 +194,10 @@ void mbr_seal_catch_up(mbr_backing *backing)
         return;
     mbr_lock_take(&backing->lock);
     uint32_t round = ++backing->retry_round;
-    while ((range = find_locked(backing, round, &index)) != NULL) {
+    /* A round of another thread may try a place between two looks of this one: neither goes on
+     * because of the other for ever. */
+    uint64_t left_count = sealed_count_locked(backing);
+    while ((range = find_locked(backing, round, &index)) != NULL && left_count-- > 0) {
         range->slots[index].tried = round;
         mbr_range_begin_edit(range, &editor);
         mbr_lock_drop(&backing->lock);

@@ -163,8 +163,8 @@ static mbr_status list_pieces(mbr_sleeper *sleeper, mbr_tag *tag, mbr_error *err
 
 /* ---- Giving back */
 
-/* What of the ranges is on its way back, what stays since others have it, and what is committed or
- * stuck all the same. */
+/* What of the ranges is on its way back, what stays since others have it, and what is to be asleep
+ * and is committed or stuck all the same. What was stuck elsewhere before is no concern of it. */
 static void measure(mbr_sleeper *sleeper, const mbr_tag *tag, mbr_sleep_result *result)
 {
     const mbr_sleep_range *range;
@@ -175,13 +175,13 @@ static void measure(mbr_sleeper *sleeper, const mbr_tag *tag, mbr_sleep_result *
             if (mbr_range_next_run(sleeper->manager, range->range, from, &run, NULL) != MBR_OK ||
                 run.bytes == 0)
                 break;
-            uint64_t stays =
-                is_committed(&run) ? run.bytes - bytes_in_pieces(tag, range->range, &run) : 0;
-            result->shared_bytes += stays;
+            uint64_t slept = bytes_in_pieces(tag, range->range, &run);
             if ((run.flags & MBR_RUN_LEAVING) != 0)
                 result->deferred_bytes += run.bytes;
             else
-                result->residual_bytes += run.bytes - stays;
+                result->residual_bytes += slept;
+            if (is_committed(&run))
+                result->shared_bytes += run.bytes - slept;
         }
     }
 }

@@ -340,5 +340,33 @@ TEST(SleepShared, AliasThatIsItsOwnAndWasNotGivenBack_WakesWithItsContents)
     EXPECT_LT(0u, left_count);
 }
 
+/* What the range could not give back before is no part of what sleeps, nor in its way. */
+TEST(SleepShared, StuckElsewhereInTheRange_IsNoConcernOfTheTag)
+{
+    for (uint32_t level : kLevels) {
+        Faulty faulty;
+        SharedWorld world(
+            false, 64 * kMiB, "tests/support/libmembrane-faulty.so", faulty.options());
+        ASSERT_EQ(MBR_OK, world.grow(world.tagged.range, kAll, kUnit)) << world.error.text;
+        auto request = sized<mbr_range_release_request>();
+        request.flags = MBR_FREE_NOW;
+        request.piece = {world.tagged.range, kAll, kUnit};
+        auto result = sized<mbr_range_decommit_result>();
+        faulty.fail(FAULTY_UNMAP, 1, 100);
+        ASSERT_EQ(MBR_OK, mbr_range_decommit(world.manager, &request, &result, &world.error));
+        ASSERT_EQ((Bill{2 * kOwn + kUnit, kShared}), world.bill()) << "it is stuck";
+        faulty.fail(FAULTY_UNMAP, kOwn / kUnit + 1, 100);
+        EXPECT_EQ(MBR_OK, world.sleep(kTag, level)) << world.error.text;
+        EXPECT_EQ(kOwn, world.slept.slept_bytes);
+        EXPECT_EQ(kShared, world.slept.shared_bytes);
+        EXPECT_EQ(0u, world.slept.residual_bytes);
+        EXPECT_EQ((Bill{kOwn + kUnit, kShared}), world.bill());
+        EXPECT_EQ(MBR_OK, world.wake(kTag)) << world.error.text;
+        faulty.stop();
+        world.write_own();
+        EXPECT_TRUE(world.shares() && world.owns() && world.clean());
+    }
+}
+
 } // namespace
 } // namespace membrane
