@@ -86,6 +86,7 @@ bool mbr_extent_settle_users(mbr_backing *backing, mbr_extent *extent)
 {
     if (extent->slot_count == 0 && extent->keeps == NULL)
         return false;
+    mbr_seal_note_locked(backing, extent);
     if (state_of(extent) == MBR_EXTENT_QUARANTINED || state_of(extent) == MBR_EXTENT_RETAINED)
         return true; /* marked on whoever paid then: no user's end changes that */
     if (extent->slot_count == 0) {
@@ -94,7 +95,6 @@ bool mbr_extent_settle_users(mbr_backing *backing, mbr_extent *extent)
         mbr_extent_move(backing, extent, MBR_EXTENT_MAPPED);
     }
     mbr_extent_pay(extent, payer_of(backing, extent));
-    mbr_seal_note_locked(backing, extent);
     if (extent->lost_count != 0 && extent->lost_count == extent->slot_count &&
         extent->keeps == NULL) { /* nobody is left who could still give it back */
         mbr_extent_move(backing, extent, MBR_EXTENT_RETAINED);

@@ -84,6 +84,7 @@ struct mbr_extent {
     uint32_t isolation_group;
     uint32_t slot_count;         /* slots that map it */
     uint32_t parked_alias_count; /* of them, the last ones of the list */
+    uint32_t stuck_count;        /* of them, those that nobody uses and that cannot be unmapped */
     uint32_t lost_count;         /* of them, those that are lost */
     uint32_t attaching_count;    /* mappings of the attach under way, in no slot yet */
     mbr_holder *payer;
@@ -336,7 +337,7 @@ void mbr_alias_catch_up(mbr_backing *backing);
  */
 /* Under the lock: the place of the prefix's own range, while that has the extent; else NULL. */
 mbr_slot *mbr_seal_place_locked(const mbr_keep *keep);
-/* Under the lock: a user has left the extent, which has others. */
+/* Under the lock: a user has left the extent, which has others, or is stuck there. */
 void mbr_seal_note_locked(mbr_backing *backing, const mbr_extent *extent);
 /* Without the lock, by nobody who edits: sealed places that are nobody else's any more may be
  * written again, but for those in ranges that somebody edits, who calls this when he is done. */

@@ -74,6 +74,10 @@ void mbr_range_set_slot(mbr_range *range, uint64_t index, mbr_slot_state state)
         range->backing->parked_bytes += slot->extent->owned_bytes;
     range->stuck_count += state == MBR_SLOT_STUCK;
     range->stuck_count -= slot->state == MBR_SLOT_STUCK;
+    if (slot->extent != NULL) {
+        slot->extent->stuck_count += state == MBR_SLOT_STUCK;
+        slot->extent->stuck_count -= slot->state == MBR_SLOT_STUCK;
+    }
     if (!is_usable(state)) {
         uint64_t offset = mbr_slot_offset(range, index);
         if (offset < atomic_load_explicit(&range->committed_end, memory_order_relaxed))
@@ -489,6 +493,7 @@ void mbr_slot_strand(mbr_range *range, uint64_t index, bool may_retry)
     mbr_range_set_slot(range, index, MBR_SLOT_STUCK);
     slot->may_retry = may_retry;
     range->backing->retry_count += may_retry;
+    mbr_seal_note_locked(range->backing, slot->extent);
 }
 
 bool mbr_range_unmap_slot(mbr_range *range, uint64_t index)

@@ -115,14 +115,21 @@ mbr_status mbr_prefix_seal(mbr_prefix *prefix, mbr_error *error)
 /* ---- Opening
  * ------------------------------------------------------------------------------------ */
 
+/* One range uses it. What is parked, or stuck after its range gave it up, is nobody's. */
 static bool is_alone(const mbr_extent *extent)
 {
-    return extent->keeps == NULL && extent->slot_count == extent->parked_alias_count + 1;
+    return extent->keeps == NULL &&
+        extent->slot_count == extent->parked_alias_count + extent->stuck_count + 1;
 }
 
 void mbr_seal_note_locked(mbr_backing *backing, const mbr_extent *extent)
 {
-    if (is_alone(extent) && extent->slots->is_sealed)
+    if (!is_alone(extent))
+        return;
+    const mbr_slot *user = extent->slots; /* parked ones stand behind it */
+    while (user->state == MBR_SLOT_STUCK)
+        user = user->next;
+    if (user->is_sealed)
         atomic_store_explicit(&backing->has_open, true, memory_order_relaxed);
 }
 

@@ -236,6 +236,34 @@ TEST(Seal, OneIsRefusedToOpen_TheOthersOpenAndItDoesLater)
     }
 }
 
+// A sharer's place that cannot be unmapped is nobody's: its source need not wait for it.
+TEST(Seal, SharerIsStuckWhereItWas_OpensAllTheSame)
+{
+    for (bool prefix_last : {true, false}) {
+        SealWorld world;
+        ASSERT_EQ(MBR_OK, world.seal());
+        mbr_range *sharer = world.attach();
+        if (!prefix_last)
+            world.end_prefix();
+        world.fake.faults.push_back({Slot::kUnmap, world.fake.calls(Slot::kUnmap) + 1,
+            FaultKind::kRefuse, MBR_SYSTEM, true});
+        mbr_range_decommit_result result = {};
+        result.struct_size = sizeof(result);
+        ASSERT_EQ(MBR_OK,
+            mbr_range_give_back(sharer, 0, kShared * kGranule, true, nullptr, 0, &result, nullptr));
+        if (prefix_last)
+            world.end_prefix();
+        EXPECT_EQ(kShared, world.writable()) << prefix_last;
+        EXPECT_TRUE(world.agree());
+        world.fake.faults.clear();
+        world.end(sharer);
+        world.end(world.source);
+        mbr_backing_trim(world.backing, UINT64_MAX);
+        EXPECT_EQ(0u, world.books().quarantined_bytes);
+        EXPECT_TRUE(world.agree());
+    }
+}
+
 // What cannot be written is given to nobody, ahead of need neither.
 TEST(Seal, OpeningIsRefused_ItDoesNotStandAhead)
 {
