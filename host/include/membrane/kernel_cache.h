@@ -38,8 +38,7 @@ typedef struct mbr_kernel_cache_request {
 } mbr_kernel_cache_request;
 
 /* Errors: MBR_INVALID_ARGUMENT (no drop), MBR_STALE (holder), MBR_OUT_OF_HOST_MEMORY,
- * MBR_OUT_OF_DESCRIPTORS (the holder cannot be asked for bytes, as too many of its authority are).
- */
+ * MBR_OUT_OF_DESCRIPTORS (the holder cannot be asked for bytes: too many of its authority are). */
 MBR_API mbr_status mbr_kernel_cache_create(mbr_manager *manager,
     const mbr_kernel_cache_request *request, mbr_kernel_cache **cache, mbr_error *error);
 /* Drops every copy; the caller knows that the device is done with them. MBR_IN_USE with the count

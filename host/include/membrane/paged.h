@@ -17,11 +17,11 @@
  * MBR_STALE and nothing is touched.
  *
  * Thread rule: a store's calls are any-thread; one sequence is used by one thread at a time. Rows
- * that two sequences share are read by any thread. The store calls back nobody; it
- * answers pressure on the thread that asks, and before a refusal holders of the role cache are
- * asked (membrane/range.h): the caller holds no lock that they take, and a callback names no
- * sequence that its own thread is about to move. A device's work on a page is done before the page
- * is given up: the store waits for no stream. */
+ * that two sequences share are read by any thread. The store calls back nobody; it answers
+ * pressure on the thread that asks, and before a refusal holders of the role cache are asked
+ * (membrane/range.h): the caller holds no lock that they take, and a callback names no sequence
+ * that its own thread is about to move. A device's work on a page is done before the page is given
+ * up: the store waits for no stream. */
 #ifndef MEMBRANE_PAGED_H
 #define MEMBRANE_PAGED_H
 
@@ -70,7 +70,7 @@ typedef struct mbr_paged_request {
 
 /* Reserves addresses; costs no bytes. Errors: MBR_INVALID_ARGUMENT (which key, which value, what
  * would work), MBR_OVERFLOW, MBR_UNSUPPORTED (device memory, no `virtual`), MBR_OUT_OF_ADDRESSES,
- * MBR_OUT_OF_HOST_MEMORY, MBR_OUT_OF_DESCRIPTORS (the holder cannot be asked for bytes, as too many
+ * MBR_OUT_OF_HOST_MEMORY, MBR_OUT_OF_DESCRIPTORS (the holder cannot be asked for bytes: too many
  * of its authority are). */
 MBR_API mbr_status mbr_paged_create(
     mbr_manager *manager, const mbr_paged_request *request, mbr_paged **store, mbr_error *error);

@@ -59,7 +59,7 @@ MBR_API void mbr_registry_release(mbr_registry *registry, mbr_registry_entry *en
  * What of older entries is all found in newer ones is given up. Errors, and then the prefix stays
  * the caller's: MBR_INVALID_ARGUMENT (less than one block), MBR_ALREADY_EXISTS (an entry holds all
  * of these blocks already), MBR_OUT_OF_HOST_MEMORY, MBR_OUT_OF_DESCRIPTORS (the prefix's holder
- * cannot be asked for bytes, as too many of its authority are). */
+ * cannot be asked for bytes: too many of its authority are). */
 MBR_API mbr_status mbr_registry_put(mbr_registry *registry, uint64_t salt, const uint32_t *tokens,
     uint64_t token_count, mbr_kv_prefix *prefix, mbr_error *error);
 

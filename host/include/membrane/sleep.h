@@ -51,8 +51,7 @@ typedef struct mbr_sleeper_request {
 } mbr_sleeper_request;
 
 /* Takes no bytes yet. Errors: MBR_OUT_OF_HOST_MEMORY, MBR_STALE (arena, holder),
- * MBR_OUT_OF_DESCRIPTORS (the holder cannot be asked for bytes, as too many of its authority are).
- */
+ * MBR_OUT_OF_DESCRIPTORS (the holder cannot be asked for bytes: too many of its authority are). */
 MBR_API mbr_status mbr_sleeper_create(mbr_manager *manager, const mbr_sleeper_request *request,
     mbr_sleeper **sleeper, mbr_error *error);
 /* Forgets its ranges, which live on. MBR_IN_USE with the count while tags sleep: wake or drop them.
@@ -94,9 +93,9 @@ typedef struct mbr_sleep_result {
     uint64_t released_bytes; /* went back to the system: others may take them at once */
     uint64_t deferred_bytes; /* of the ranges: on its way back behind streams of an earlier decommit
                               * or a capture that began meanwhile; charged until mbr_ep_drain */
-    uint64_t
-        residual_bytes;    /* with MBR_RESIDUAL: still committed; sleeping again tries once more */
-    uint64_t shared_bytes; /* of the ranges: stay committed, since others have them */
+    uint64_t residual_bytes; /* with MBR_RESIDUAL: still committed; sleeping again and the wake try
+                              * once more */
+    uint64_t shared_bytes;   /* of the ranges: stay committed, since others have them */
 } mbr_sleep_result;
 
 /* Waits for the streams, copies in one batch, gives back; and as many bytes go from the cache to
@@ -134,10 +133,9 @@ typedef struct mbr_wake_result {
 /* One transaction over all ranges of the tag. All bytes are granted first; then copies into what
  * stands run while the rest is mapped. A refusal meanwhile waits for them, up to 10 s past any
  * deadline, before it gives back. What a sleep left committed (MBR_RESIDUAL) is given back before
- * all that. Errors, and then it still sleeps, its contents kept: those of
- * mbr_range_grow, of a decommit, of a copy, MBR_BUSY (residual bytes that are still refused),
- * MBR_TIMED_OUT (as of sleep), MBR_DEVICE_LOST, MBR_UNKNOWN_OBJECT (no such tag, or it is awake).
- */
+ * all that. Errors, and then it still sleeps, its contents kept: those of mbr_range_grow, of a
+ * decommit, of a copy, MBR_BUSY (residual bytes that are still refused), MBR_TIMED_OUT (as of
+ * sleep), MBR_DEVICE_LOST, MBR_UNKNOWN_OBJECT (no such tag, or it is awake). */
 MBR_API mbr_status mbr_sleeper_wake(mbr_sleeper *sleeper, const mbr_wake_request *request,
     mbr_wake_result *result, mbr_error *error);
 

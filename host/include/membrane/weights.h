@@ -74,7 +74,8 @@ typedef struct mbr_weights_request {
 
 /* Takes no bytes of the device. Errors: MBR_OUT_OF_RANGE (item_count; a budget below the largest
  * item, or below passing_bytes), MBR_INVALID_ARGUMENT (an item of 0 bytes; a policy without
- * `victim` or with a struct_size below its first version's), MBR_STALE, MBR_OUT_OF_HOST_MEMORY. */
+ * `victim` or with a struct_size below its first version's), MBR_STALE, MBR_OUT_OF_HOST_MEMORY,
+ * MBR_OUT_OF_DESCRIPTORS (the holder cannot be asked for bytes: too many of its authority are). */
 MBR_API mbr_status mbr_weights_create(mbr_manager *manager, const mbr_weights_request *request,
     mbr_weights **weights, mbr_error *error);
 /* Pages everything out, behind the streams that used it; one look for bytes that is inside is

@@ -40,7 +40,8 @@ typedef struct mbr_workspace_request {
 } mbr_workspace_request;
 
 /* Takes addresses and no bytes. Errors: those of mbr_range_reserve; MBR_STALE (holder, stream),
- * MBR_INVALID_ARGUMENT (a stream of another EP), MBR_OUT_OF_HOST_MEMORY. */
+ * MBR_INVALID_ARGUMENT (a stream of another EP), MBR_OUT_OF_HOST_MEMORY, MBR_OUT_OF_DESCRIPTORS
+ * (the holder cannot be asked for bytes: too many of its authority are). */
 MBR_API mbr_status mbr_workspace_create(mbr_manager *manager, const mbr_workspace_request *request,
     mbr_workspace **workspace, mbr_error *error);
 /* Behind the stream. Whatever was taken is over. MBR_QUEUE_FULL, MBR_BUSY (pinned): call it again;

@@ -165,11 +165,11 @@ TEST(Protect, UnknownPrefixOrStream_IsRefused)
     ProtectWorld world;
     mbr_prefix_handle made = world.prefix;
     world.prefix = {77};
-    EXPECT_NE(MBR_OK, world.protect());
+    EXPECT_EQ(MBR_UNKNOWN_OBJECT, world.protect());
     world.prefix = made;
     mbr_stream_handle stream = world.stream;
     world.stream = {77};
-    EXPECT_NE(MBR_OK, world.protect());
+    EXPECT_EQ(MBR_UNKNOWN_OBJECT, world.protect());
     world.stream = stream;
     EXPECT_EQ(0u, world.protected_bytes());
     world.end_prefix();
