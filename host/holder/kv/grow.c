@@ -155,6 +155,17 @@ static void release_pieces(const mbr_sequence *sequence, mbr_kv_pieces *pieces)
         mbr_heap_release(&sequence->kv->heap, pieces->pieces);
 }
 
+/* It needs no more. */
+static uint64_t bytes_of(const mbr_kv_pieces *pieces)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < pieces->count; i++)
+        bytes += pieces->pieces[i].bytes;
+    return bytes;
+}
+
+/* One for a length takes back, where it is refused, what other sequences are offered, and tries
+ * once more. */
 static mbr_status grow(mbr_sequence *sequence, mbr_kv_reach reach, mbr_refusal *refusal,
     mbr_range_grow_result *result, mbr_error *error)
 {
@@ -170,6 +181,9 @@ static mbr_status grow(mbr_sequence *sequence, mbr_kv_reach reach, mbr_refusal *
     /* MBR_BUSY: in a split layout the end of a fragment may lie in the extent that the window took
      * with the beginning of the next one, and that other streams than its own are not done with. */
     status = mbr_range_grow(kv->manager, &request, result, error);
+    if (!reach.ahead && MBR_STATUS_CLASS(status) == MBR_CLASS_EXHAUSTED &&
+        mbr_kv_take_back(kv, bytes_of(&pieces)) != 0)
+        status = mbr_range_grow(kv->manager, &request, result, error);
     release_pieces(sequence, &pieces);
     return status;
 }
@@ -178,11 +192,8 @@ mbr_status mbr_sequence_commit(
     mbr_sequence *sequence, uint64_t from, uint64_t to, mbr_refusal *refusal, mbr_error *error)
 {
     mbr_kv *kv = sequence->kv;
-    mbr_kv_reach reach = {from, to, false};
     mbr_range_grow_result result;
-    mbr_status status = grow(sequence, reach, refusal, &result, error);
-    if (MBR_STATUS_CLASS(status) == MBR_CLASS_EXHAUSTED && mbr_kv_take_back(kv, UINT64_MAX) != 0)
-        status = grow(sequence, reach, refusal, &result, error);
+    mbr_status status = grow(sequence, (mbr_kv_reach){from, to, false}, refusal, &result, error);
     if (status != MBR_OK || result.new_bytes == 0)
         return status;
     mbr_lock_take(&kv->lock);

@@ -200,7 +200,7 @@ uint32_t mbr_sequence_streams(mbr_sequence *sequence, const mbr_stream_handle *s
 /* ---- grow.c ------------------------------------------------------------------------------------
  */
 /* Commits S([held_first, tokens)) of all groups as one transaction. A refusal takes back what other
- * sequences of the cache were offered, and tries once more. */
+ * sequences of the cache were offered, no more than it needs, and tries once more. */
 mbr_status mbr_sequence_commit(
     mbr_sequence *sequence, uint64_t from, uint64_t to, mbr_refusal *refusal, mbr_error *error);
 /* Maps what a growth from one length to another will commit, as one transaction, before it is

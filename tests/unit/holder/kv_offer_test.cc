@@ -55,6 +55,28 @@ TEST(KvOffer, OfferThatIsTakenInACapture_IsItsGraphs)
     EXPECT_TRUE(world.clean());
 }
 
+TEST(KvOffer, OfGrowthThatIsRefused_NoMoreThanItNeedsGoesBack)
+{
+    AheadWorld world(kPlain, "window-major", 4 * kMiB, 64 * 1024);
+    Tracked one, two, three;
+    ASSERT_EQ(MBR_OK, world.create(&one, 10));
+    ASSERT_EQ(MBR_OK, world.create(&two, 10));
+    for (int i = 0; i < 6; i++) {
+        ASSERT_EQ(MBR_OK, world.append(&one, 1));
+        ASSERT_EQ(MBR_OK, world.append(&two, 1));
+        world.pass(10);
+    }
+    ASSERT_EQ(16384u, world.offered(one));
+    ASSERT_EQ(16384u, world.offered(two));
+    EXPECT_EQ(MBR_OK, world.create(&three, 10)) << world.error.text;
+    EXPECT_EQ(16384u, world.offered(one) + world.offered(two));
+    EXPECT_TRUE(world.holds(one) && world.holds(two) && world.holds(three));
+    EXPECT_EQ(MBR_OK, world.destroy(&one));
+    EXPECT_EQ(MBR_OK, world.destroy(&two));
+    EXPECT_EQ(MBR_OK, world.destroy(&three));
+    EXPECT_TRUE(world.clean());
+}
+
 // It could not give it: nobody is to give in vain beside it.
 TEST(KvOffer, WhatACaptureKeeps_AnswersNoTicket)
 {
