@@ -486,6 +486,7 @@ mbr_status mbr_port_protect(mbr_port *port, uint64_t reservation_id, uint64_t of
     uint32_t attempts = attempts_at_access(port);
     mbr_status status = MBR_INTERNAL;
     mbr_answer own;
+    bool unchanged = true; /* by any of the attempts */
     if (answer == NULL)
         answer = &own;
     for (uint32_t attempt = 0; attempt < attempts && status != MBR_OK; attempt++) {
@@ -494,6 +495,7 @@ mbr_status mbr_port_protect(mbr_port *port, uint64_t reservation_id, uint64_t of
         begin_call(port, &said);
         status = CALL(port, virtual_.protect, &request, &said);
         status = validate(port, "protect", status, &said, bytes, answer, error);
+        unchanged = answer->unchanged = answer->unchanged && unchanged;
         if (answer->quarantined || MBR_STATUS_CLASS(status) == MBR_CLASS_LOST)
             break;
     }

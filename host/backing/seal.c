@@ -47,7 +47,7 @@ static mbr_status close_access(
     mbr_range *range, const mbr_keep *keep, mbr_answer *answer, mbr_error *error)
 {
     mbr_port *port = range->backing->port;
-    *answer = (mbr_answer){0};
+    *answer = (mbr_answer){.unchanged = true};
     if (!mbr_port_try_enter_gate(port))
         return mbr_fail(error, MBR_BUSY,
             "a graph is being captured, and no access is narrowed meanwhile; end the capture "
@@ -94,7 +94,7 @@ static mbr_status close_place(const mbr_keep *keep, mbr_error *error)
         return status;
     status = close_access(range, keep, &answer, error);
     mbr_lock_take(&backing->lock);
-    if ((status == MBR_OK || answer.quarantined) && !slot->is_sealed) { /* it may be, at least */
+    if ((status == MBR_OK || !answer.unchanged) && !slot->is_sealed) { /* it may be, at least */
         slot->is_sealed = true;
         range->sealed_count++;
     }

@@ -194,6 +194,39 @@ TEST(Seal, Refused_SaysSoAndGoesOnWhereItStoppedWhenItIsRepeated)
     }
 }
 
+// Some devices' access is taken, the others' not, and the undo fails: it counts as sealed, whatever
+// the driver says to another attempt.
+TEST(Seal, HalfClosed_IsOpenedAgainBeforeAnybodyIsGivenIt)
+{
+    static decltype(mbr_virtual_vtable::protect) protect;
+    static uint32_t attempts;
+    for (bool spurious : {false, true}) {
+        SealWorld world;
+        auto *mechanism = const_cast<mbr_mechanism *>(mbr_port_mechanism(world.port));
+        mechanism->protect_may_fail_spuriously = spurious;
+        protect = mechanism->virtual_.protect;
+        attempts = 0;
+        mechanism->virtual_.protect = [](mbr_instance *instance, const mbr_protect_request *request,
+                                          mbr_outcome *outcome, mbr_error *error) -> mbr_status {
+            if (attempts++ != 0) /* and nothing has changed since */
+                return MBR_SYSTEM;
+            EXPECT_EQ(MBR_OK, protect(instance, request, outcome, error));
+            outcome->state = MBR_STATE_PARTIAL;
+            outcome->residual_mapped_bytes = request->bytes;
+            return MBR_SYSTEM;
+        };
+        EXPECT_EQ(MBR_SYSTEM, world.seal());
+        EXPECT_EQ(spurious ? 4u : 1u, attempts);
+        mechanism->virtual_.protect = protect;
+        EXPECT_EQ(kGranule, world.sealed_bytes()) << spurious;
+        EXPECT_EQ(kShared - 1, world.writable());
+        world.end_prefix();
+        EXPECT_EQ(kShared, world.writable()) << spurious;
+        EXPECT_TRUE(world.agree());
+        world.end(world.source);
+    }
+}
+
 TEST(Seal, OpeningIsRefused_ATrimTriesAgainAndUntilThenNobodyAdoptsIt)
 {
     for (bool trims : {true, false}) {
