@@ -19,16 +19,7 @@ class AliasWorld : public World
         EXPECT_EQ(MBR_OK, grow(source, 0, kShared * kGranule));
         made = make(source);
     }
-    mbr_prefix *make(mbr_range *of)
-    {
-        mbr_range_part part = {of, 0, 0, kShared * kGranule};
-        mbr_prefix *one = nullptr;
-        mbr_prefix_result result = {};
-        result.struct_size = sizeof(result);
-        EXPECT_EQ(
-            MBR_OK, mbr_backing_make_prefix(backing, &part, 1, prefix, &one, &result, nullptr));
-        return one;
-    }
+    mbr_prefix *make(mbr_range *of) { return make_prefix(of, 0, kShared * kGranule); }
     mbr_range *reserve_for(mbr_prefix *one, uint32_t group = 0)
     {
         mbr_range_options options = {};
@@ -494,18 +485,8 @@ TEST(Alias, HintOfAnotherGrowthRule_NamesNoPlaceOfASmallerRange)
     mbr_growth growth = {2 * kGranule, 2 * kGranule, 0};
     mbr_range *coarse = world.reserve(2 * kGranule, growth);
     ASSERT_EQ(MBR_OK, world.grow(coarse, 0, 2 * kGranule));
-    auto make_of = [&world](mbr_range *range, uint64_t offset, uint64_t bytes) {
-        mbr_range_part part = {range, 0, offset, bytes};
-        mbr_prefix *made = nullptr;
-        mbr_prefix_result result = {};
-        result.struct_size = sizeof(result);
-        EXPECT_EQ(MBR_OK,
-            mbr_backing_make_prefix(
-                world.backing, &part, 1, world.prefix, &made, &result, nullptr));
-        return made;
-    };
-    mbr_prefix *of_coarse = make_of(coarse, 0, 2 * kGranule);
-    mbr_prefix *of_second = make_of(world.source, kGranule, kGranule);
+    mbr_prefix *of_coarse = world.make_prefix(coarse, 0, 2 * kGranule);
+    mbr_prefix *of_second = world.make_prefix(world.source, kGranule, kGranule);
     auto reserve_by = [&](mbr_prefix *one) {
         mbr_range_options options = {};
         options.context = world.context;

@@ -269,12 +269,7 @@ TEST(Capture, AttachOverWhatIsParked_IsRefusedUnlessTheTargetHasNone)
     ASSERT_EQ(MBR_OK, world.grow(source, 0, 2 * kGranule));
     ASSERT_EQ(MBR_OK, world.grow(former, 0, 2 * kGranule));
     ASSERT_EQ(MBR_OK, world.end(former));
-    mbr_range_part part = {source, 0, 0, 2 * kGranule};
-    mbr_prefix *prefix = nullptr;
-    mbr_prefix_result made = {};
-    made.struct_size = sizeof(made);
-    ASSERT_EQ(MBR_OK,
-        mbr_backing_make_prefix(world.backing, &part, 1, world.prefix, &prefix, &made, nullptr));
+    mbr_prefix *prefix = world.make_prefix(source, 0, 2 * kGranule);
     world.begin();
     mbr_range *parked = world.reserve(8 * kGranule);
     ASSERT_EQ(2 * kGranule, world.figures(parked).parked_bytes);

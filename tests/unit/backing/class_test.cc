@@ -58,13 +58,7 @@ TEST(StatusClass, UnknownCallersBugOfMapShared_TriesMapOnce)
         world.leaks = row.state == MBR_STATE_QUARANTINED;
         mbr_range *source = world.reserve(8 * kGranule), *target = world.reserve(8 * kGranule);
         ASSERT_EQ(MBR_OK, world.grow(source, 0, kGranule));
-        mbr_range_part part = {source, 0, 0, kGranule};
-        mbr_prefix_result made = {};
-        made.struct_size = sizeof(made);
-        mbr_prefix *prefix = nullptr;
-        ASSERT_EQ(MBR_OK,
-            mbr_backing_make_prefix(
-                world.backing, &part, 1, world.prefix, &prefix, &made, nullptr));
+        mbr_prefix *prefix = world.make_prefix(source, 0, kGranule);
         auto *mechanism = const_cast<mbr_mechanism *>(mbr_port_mechanism(world.port));
         mechanism->shared.map_shared = refuse_map_shared;
         map_shared_answer = unknown_of(row.status_class);

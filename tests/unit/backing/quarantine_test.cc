@@ -130,12 +130,7 @@ TEST(Quarantine, SharedExtentStuckAtOnePlace_GoesWhenItsOtherUsersAreGone)
     World world;
     mbr_range *source = world.reserve(8 * kGranule), *sharer = world.reserve(8 * kGranule);
     ASSERT_EQ(MBR_OK, world.grow(source, 0, kGranule));
-    mbr_range_part part = {source, 0, 0, kGranule};
-    mbr_prefix *prefix = nullptr;
-    mbr_prefix_result made = {};
-    made.struct_size = sizeof(made);
-    ASSERT_EQ(MBR_OK,
-        mbr_backing_make_prefix(world.backing, &part, 1, world.prefix, &prefix, &made, nullptr));
+    mbr_prefix *prefix = world.make_prefix(source, 0, kGranule);
     mbr_prefix_attach_result attached = {};
     attached.struct_size = sizeof(attached);
     ASSERT_EQ(
@@ -160,12 +155,7 @@ TEST(Quarantine, SharedExtentStuckAtAllPlaces_GoesWithTheLastOfThem)
     World world;
     mbr_range *source = world.reserve(8 * kGranule), *sharer = world.reserve(8 * kGranule);
     ASSERT_EQ(MBR_OK, world.grow(source, 0, kGranule));
-    mbr_range_part part = {source, 0, 0, kGranule};
-    mbr_prefix *prefix = nullptr;
-    mbr_prefix_result made = {};
-    made.struct_size = sizeof(made);
-    ASSERT_EQ(MBR_OK,
-        mbr_backing_make_prefix(world.backing, &part, 1, world.prefix, &prefix, &made, nullptr));
+    mbr_prefix *prefix = world.make_prefix(source, 0, kGranule);
     mbr_prefix_attach_result attached = {};
     attached.struct_size = sizeof(attached);
     ASSERT_EQ(

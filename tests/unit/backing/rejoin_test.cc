@@ -178,12 +178,7 @@ TEST(Rejoin, GivenBackBehindAnotherStream_GoesWithTheDecommitBefore)
 TEST(Rejoin, OfWhatOthersUse_IsBusyAsBefore)
 {
     Rejoin world;
-    mbr_range_part part = {world.range, 0, 4 * kGranule, 4 * kGranule};
-    mbr_prefix *prefix = nullptr;
-    mbr_prefix_result made = {};
-    made.struct_size = sizeof(made);
-    ASSERT_EQ(MBR_OK,
-        mbr_backing_make_prefix(world.backing, &part, 1, world.prefix, &prefix, &made, nullptr));
+    mbr_prefix *prefix = world.make_prefix(world.range, 4 * kGranule, 4 * kGranule);
     mbr_range *reader = world.reserve(64 * kGranule);
     uint64_t limit = UINT64_MAX;
     mbr_prefix_attach_result attached = {};

@@ -24,16 +24,7 @@ class SealWorld : public World
         EXPECT_EQ(MBR_OK, grow(source, 0, (kShared + 1) * kGranule));
         made = make();
     }
-    mbr_prefix *make()
-    {
-        mbr_range_part part = {source, 0, 0, kShared * kGranule + kGranule / 2};
-        mbr_prefix *one = nullptr;
-        mbr_prefix_result result = {};
-        result.struct_size = sizeof(result);
-        EXPECT_EQ(
-            MBR_OK, mbr_backing_make_prefix(backing, &part, 1, prefix, &one, &result, nullptr));
-        return one;
-    }
+    mbr_prefix *make() { return make_prefix(source, 0, kShared * kGranule + kGranule / 2); }
     mbr_range *attach()
     {
         mbr_range *range = reserve(16 * kGranule, {kGranule, kGranule, 0}, MBR_RANGE_UNPARKED);
@@ -419,12 +410,7 @@ TEST(Seal, PrefixEndsWhileAnotherOfItsSourceIsClosed_OpensAfterTheOtherIs)
     static decltype(mbr_virtual_vtable::protect) protect;
     SealWorld world;
     ASSERT_EQ(MBR_OK, world.seal());
-    mbr_range_part part = {world.source, 0, kShared * kGranule, kGranule};
-    mbr_prefix *other = nullptr;
-    mbr_prefix_result result = {};
-    result.struct_size = sizeof(result);
-    ASSERT_EQ(MBR_OK,
-        mbr_backing_make_prefix(world.backing, &part, 1, world.prefix, &other, &result, nullptr));
+    mbr_prefix *other = world.make_prefix(world.source, kShared * kGranule, kGranule);
     auto &slots = const_cast<mbr_mechanism *>(mbr_port_mechanism(world.port))->virtual_;
     inside = &world;
     protect = slots.protect;

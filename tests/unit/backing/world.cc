@@ -134,6 +134,16 @@ mbr_status World::end(mbr_range *range, bool now)
     return mbr_range_end(range, now, &stream, now ? 0 : 1, nullptr);
 }
 
+mbr_prefix *World::make_prefix(mbr_range *range, uint64_t offset, uint64_t bytes)
+{
+    mbr_range_part part = {range, 0, offset, bytes};
+    mbr_prefix *made = nullptr;
+    mbr_prefix_result result = {};
+    result.struct_size = sizeof(result);
+    EXPECT_EQ(MBR_OK, mbr_backing_make_prefix(backing, &part, 1, prefix, &made, &result, nullptr));
+    return made;
+}
+
 mbr_range_figures World::figures(mbr_range *range) const
 {
     mbr_range_figures figures = {};

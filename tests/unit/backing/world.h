@@ -204,6 +204,8 @@ class World
     mbr_status grow_with(mbr_grow_options options, mbr_range_part part,
         mbr_range_grow_result *result = nullptr, mbr_error *error = nullptr);
     mbr_status end(mbr_range *range, bool now = true);
+    /* Of one part, paid by `prefix`. */
+    mbr_prefix *make_prefix(mbr_range *range, uint64_t offset, uint64_t bytes);
     mbr_range_figures figures(mbr_range *range) const;
 
     uint64_t charged(mbr_holder *holder) const;
