@@ -198,21 +198,10 @@ mbr_status mbr_port_create(const mbr_mechanism *mechanism, mbr_addresses *addres
     created->mechanism = *mechanism;
     created->addresses = addresses;
     created->heap = heap;
+    created->groups = &created->own_groups;
     atomic_store(&created->next_id, 1);
     *port = created;
     return MBR_OK;
-}
-
-void mbr_port_serve_group(mbr_port *port, uint32_t isolation_group)
-{
-    uint64_t first = 0, own = (uint64_t)isolation_group + 1;
-    if (!atomic_compare_exchange_strong(&port->first_group, &first, own) && first != own)
-        atomic_store(&port->has_groups, true);
-}
-
-bool mbr_port_has_groups(const mbr_port *port)
-{
-    return atomic_load(&port->has_groups);
 }
 
 void mbr_port_note_leak(mbr_port *port)

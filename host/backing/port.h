@@ -54,9 +54,14 @@ bool mbr_port_is_gated(const mbr_port *port);
 bool mbr_port_try_enter_gate(const mbr_port *port);
 void mbr_port_leave_gate(const mbr_port *port);
 
-/* Isolation groups that memory of the mechanism serves, through whichever backing: one group's is
- * said before memory is made for it. Once there are several, what the plugin hands out and does not
- * know the contents of may be what another group gave back to it (I21). */
+/* Isolation groups that memory of one device serves, through whichever backing and mechanism: one
+ * group's is said before memory is made for it. Once there are several, what a plugin hands out and
+ * does not know the contents of may be what another group gave back to it or to another mechanism
+ * of the device (I21). Who makes memory looks once it has it: of what was given back it then knows.
+ */
+typedef struct mbr_groups mbr_groups;
+/* As the gate; without it the port's own. */
+void mbr_port_set_groups(mbr_port *port, mbr_groups *groups);
 void mbr_port_serve_group(mbr_port *port, uint32_t isolation_group);
 bool mbr_port_has_groups(const mbr_port *port);
 

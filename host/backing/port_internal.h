@@ -4,6 +4,7 @@
 
 #include "abi/base/error.h"
 #include "abi/base/lock.h"
+#include "host/backing/groups.h"
 #include "host/backing/port.h"
 #include "host/loader/call.h"
 
@@ -16,9 +17,7 @@ struct mbr_port {
     mbr_gate *gate; /* NULL: none */
     mbr_access peers[MBR_PEER_LIMIT_COUNT];
     uint32_t peer_count;
-    _Atomic uint64_t first_group; /* that was served, + 1; 0: none yet */
-    _Atomic bool has_groups;      /* there are more. A growth looks after its extents were made: of
-                                   * what another group gave back it then knows */
+    mbr_groups own_groups, *groups; /* the device's, or its own */
     _Atomic uint64_t next_id;
     _Atomic uint64_t owned_bytes, mapped_bytes, reserved_bytes;
     _Atomic uint64_t given_back_bytes; /* over its life */

@@ -95,6 +95,27 @@ static void end_residual(mbr_backing *backing, const mbr_answer *left)
         withhold(backing, left->owned_bytes);
 }
 
+/* With no bytes of another group: zeroed where there may be some, which is looked at again once the
+ * memory is there. */
+static mbr_status allocate_unseen(mbr_backing *backing, const mbr_span *span, uint64_t align_bytes,
+    uint64_t most_bytes, mbr_answer *answer, mbr_error *error)
+{
+    mbr_port *port = backing->port;
+    bool may_hold = backing->mechanism->fresh_content != MBR_CONTENT_ZERO;
+    mbr_port_serve_group(port, span->isolation_group);
+    bool zeroed = may_hold && mbr_port_has_groups(port);
+    mbr_status status = mbr_port_allocate(port, span->bytes, align_bytes, most_bytes,
+        zeroed ? MBR_ALLOCATE_ZEROED : 0, answer, error);
+    if (status != MBR_OK || zeroed || !may_hold || !mbr_port_has_groups(port))
+        return status;
+    mbr_answer gone;
+    status = mbr_port_release(port, answer->id, answer->address, answer->owned_bytes, &gone, error);
+    answer->quarantined = gone.quarantined;
+    return status != MBR_OK ? status
+                            : mbr_port_allocate(port, span->bytes, align_bytes, most_bytes,
+                                  MBR_ALLOCATE_ZEROED, answer, error);
+}
+
 /* Allocates owning at most so much, and books it. *answered: the plugin was asked. */
 static mbr_status allocate_eager(mbr_backing *backing, const mbr_span *span, uint64_t align_bytes,
     uint64_t most_bytes, mbr_answer *answer, bool *answered, mbr_refusal *refusal, mbr_error *error)
@@ -104,11 +125,7 @@ static mbr_status allocate_eager(mbr_backing *backing, const mbr_span *span, uin
     if (status != MBR_OK)
         return status;
     *answered = true;
-    mbr_port_serve_group(backing->port, span->isolation_group);
-    bool zeroed =
-        mbr_port_has_groups(backing->port) && backing->mechanism->fresh_content != MBR_CONTENT_ZERO;
-    status = mbr_port_allocate(backing->port, span->bytes, align_bytes, most_bytes,
-        zeroed ? MBR_ALLOCATE_ZEROED : 0, answer, error);
+    status = allocate_unseen(backing, span, align_bytes, most_bytes, answer, error);
     uint64_t granted = mbr_min(answer->owned_bytes, most_bytes);
     mbr_charge(backing->cache, granted);
     mbr_record_committed(backing->cache, answer->owned_bytes - granted);

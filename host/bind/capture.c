@@ -32,7 +32,8 @@ static mbr_device_record *find_device_locked(
     return device;
 }
 
-mbr_gate *mbr_find_device_gate(mbr_manager *manager, const mbr_mechanism_description *description)
+mbr_device_record *mbr_find_device(
+    mbr_manager *manager, const mbr_mechanism_description *description)
 {
     mbr_device_record *made = mbr_heap_allocate(&manager->heap, sizeof(*made));
     if (made == NULL)
@@ -50,10 +51,10 @@ mbr_gate *mbr_find_device_gate(mbr_manager *manager, const mbr_mechanism_descrip
     }
     mbr_lock_drop(&manager->lock);
     if (found == NULL)
-        return &made->gate;
+        return made;
     mbr_gate_finish(&made->gate);
     mbr_heap_release(&manager->heap, made);
-    return &found->gate;
+    return found;
 }
 
 void mbr_finish_devices(mbr_manager *manager)

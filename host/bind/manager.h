@@ -16,6 +16,7 @@
 #include "governor/ticket.h"
 #include "host/alloc/arena.h"
 #include "host/backing/backing.h"
+#include "host/backing/groups.h"
 #include "host/bind/giver.h"
 #include "host/bind/log.h"
 #include "host/bind/seams.h"
@@ -144,10 +145,11 @@ typedef struct mbr_prefix_record {
     uint64_t call_count; /* as of a range */
 } mbr_prefix_record;
 
-/* A device as captures see it: mechanisms of one UUID, or of one tier and index without. It lives
- * as long as the manager. */
+/* A device as captures and isolation see it: mechanisms of one UUID, or of one tier and index
+ * without. It lives as long as the manager. */
 typedef struct mbr_device_record {
     mbr_gate gate;
+    mbr_groups groups;
     bool has_uuid;
     uint8_t uuid[16];
     uint32_t tier, index;
@@ -306,8 +308,9 @@ void mbr_unrefer_holder(mbr_manager *manager, mbr_holder_record *record);
 /* The holder has ended: its givers stand on none, and are not being called. */
 void mbr_end_givers(mbr_manager *manager, mbr_holder_record *holder);
 
-/* The gate of a mechanism's device; NULL: no host memory. */
-mbr_gate *mbr_find_device_gate(mbr_manager *manager, const mbr_mechanism_description *description);
+/* A mechanism's device; NULL: no host memory. */
+mbr_device_record *mbr_find_device(
+    mbr_manager *manager, const mbr_mechanism_description *description);
 void mbr_finish_devices(mbr_manager *manager);
 /* For calls that are refused with MBR_BUSY while a capture is open: none begins until
  * mbr_gate_leave. The gate outlives the mechanism. */

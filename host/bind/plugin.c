@@ -110,14 +110,15 @@ static mbr_status open_port(mbr_manager *manager, mbr_plugin_record *plugin,
     mbr_status status = mbr_mechanism_open(plugin->module, &options, &mechanism, error);
     if (status != MBR_OK)
         return status;
-    mbr_gate *gate = mbr_find_device_gate(manager, &mechanism.description);
-    status = gate == NULL
-        ? mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for a device's gate")
+    mbr_device_record *device = mbr_find_device(manager, &mechanism.description);
+    status = device == NULL
+        ? mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for a device's record")
         : mbr_port_check_peers(&mechanism, request->peers, request->peer_count, error);
     if (status == MBR_OK)
         status = mbr_port_create(&mechanism, &manager->addresses, &manager->heap, port, error);
     if (status == MBR_OK) {
-        mbr_port_set_gate(*port, gate);
+        mbr_port_set_gate(*port, &device->gate);
+        mbr_port_set_groups(*port, &device->groups);
         mbr_port_set_peers(*port, request->peers, request->peer_count);
         return MBR_OK;
     }

@@ -77,6 +77,7 @@ _BACKING = [
     "evict",
     "extent",
     "extent_rule",
+    "groups",
     "grow",
     "hold",
     "plan",

@@ -201,7 +201,9 @@ MBR_API mbr_status mbr_manager_audit(mbr_manager *manager, mbr_error *error);
 /* ---- Binding --------------------------------------------------------------------------------- */
 typedef struct mbr_bind_request {
     uint32_t struct_size;
-    uint32_t isolation_group; /* bytes never pass from one group to another unfilled */
+    /* Bytes never pass from one group to another unfilled, on whichever mechanisms of one device
+     * that this manager has. */
+    uint32_t isolation_group;
     mbr_mechanism_handle mechanism;
     mbr_ep_handle ep;
     mbr_authority_handle authority;

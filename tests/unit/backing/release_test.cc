@@ -287,6 +287,47 @@ class Eager : public World
     }
 };
 
+// Another thread is ahead inside the slot: the port serves a second group, which may have given
+// back what this allocation finds.
+struct Overtaken {
+    static inline mbr_port *port;
+    static inline decltype(mbr_allocator_vtable::allocate) allocate;
+    static inline std::vector<uint32_t> flags;
+    static mbr_status slot(mbr_instance *instance, const mbr_allocate_request *request,
+        mbr_outcome *outcome, mbr_error *error)
+    {
+        mbr_port_serve_group(port, 2);
+        flags.push_back(request->flags);
+        return allocate(instance, request, outcome, error);
+    }
+};
+
+TEST(Eager, AnotherGroupComesBeforeTheMemory_ItIsZeroedAllTheSame)
+{
+    for (bool may_release : {true, false}) {
+        Eager world;
+        auto *mechanism = const_cast<mbr_mechanism *>(mbr_port_mechanism(world.port));
+        mechanism->fresh_content = MBR_CONTENT_UNDEFINED;
+        Overtaken::port = world.port;
+        Overtaken::allocate = mechanism->allocator.allocate;
+        Overtaken::flags.clear();
+        mechanism->allocator.allocate = Overtaken::slot;
+        if (!may_release)
+            world.fake.faults.push_back({Slot::kRelease, 1});
+        mbr_span span;
+        EXPECT_EQ(may_release ? MBR_OK : MBR_OUT_OF_MEMORY, world.take(&span));
+        std::vector<uint32_t> both = {0, MBR_ALLOCATE_ZEROED};
+        if (!may_release)
+            both.pop_back();
+        EXPECT_EQ(both, Overtaken::flags);
+        EXPECT_EQ(may_release ? 1024u : 0u, world.fake.owned());
+        EXPECT_TRUE(world.agree());
+        if (may_release)
+            mbr_backing_give_span(world.backing, &span);
+        EXPECT_EQ(0u, world.cached());
+    }
+}
+
 // Where aligning costs memory the mechanism says so by its refusal, and the budget has the last
 // word.
 TEST(Eager, AlignedSpan_OfAMechanismThatPads_IsPaidForWithItsPadding)
