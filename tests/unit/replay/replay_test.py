@@ -125,7 +125,13 @@ class Report(unittest.TestCase):
         self.check_end(report)
         self.assertGreater(report["requests"]["preempted"] + report["forks"]["refused"], 0)
 
-    def test_protected_prefixes_are_written_by_nobody(self):
+    def test_requests_shorter_than_what_a_window_keeps_have_pages_too(self):
+        with tempfile.TemporaryDirectory() as folder:
+            short = write(folder, "short.jsonl", '{"timestamp": 0, "input_length": 1, "output_length": 1, "hash_ids": [1]}\n')
+            report = replay(self, short, "--verify", "--paged", "--budget", "48MiB", "--model", SMALL)
+        self.check_end(report)
+        self.assertEqual((report["pages"]["written_rows"], report["pages"]["verified_rows"]), (1, 1))
+
         for layout in ("seq-major", "window-major"):
             report = replay(self, SAMPLE, "--protect", "--verify", "--fork-every", "2", "--budget", "96MiB", "--model", SMALL,
                             "--layout", layout, "--extent", "64KiB", "--max-requests", "40")
@@ -528,7 +534,7 @@ class BadInput(unittest.TestCase):
         self.refused(2, ["extent", "would work"], *trusted, "--extent", "1000")
         self.refused(2, ["--fork-every", "--eager"], *trusted, "--fork-every", "2", "--eager", "copy")
         self.refused(2, ["--fork-every", "--tenant"], "--fork-every", "2", "--tenant", "a=x", "--tenant", "b=y")
-        self.refused(2, ["--paged", "--verify"], *trusted, "--paged")
+        self.refused(2, ["--paged", "--verify; with that"], *trusted, "--paged")
         self.refused(2, ["--paged", "--tenant"], "--verify", "--paged", "--tenant", "a=x", "--tenant", "b=y")
         self.refused(2, ["--weights", "--sleep-every"], *trusted, "--weights", "1MiB")
         self.refused(2, ["--option", "NAME=VALUE"], *trusted, "--option", "granule")

@@ -306,8 +306,9 @@ static error_t parse(int key, char *text, struct argp_state *state)
                 "--fork-every and --sleep-every are for one trace on virtual memory; without "
                 "--tenant and --eager they would work");
         if (options->has_pages && (!options->has_stamps || options->tenant_count != 0))
-            return mbr_args_bad(
-                state, "--paged is for one trace with --verify; without --tenant it would work");
+            return mbr_args_bad(state,
+                "--paged is for one trace with --verify; with that and without --tenant it would "
+                "work");
         if (options->weight_bytes != 0 && options->sleep_every == 0)
             return mbr_args_bad(
                 state, "--weights are there to sleep; --sleep-every=100 beside it would work");

@@ -39,7 +39,7 @@ mbr_status replay_pages_open(replay_pages *pages, replay_touch *touch,
         .holder = pages->holder, .saved_binding = world->binding,
         .saved_holder = pages->saved_holder, .token_bytes = sizeof(replay_stamp),
         .page_tokens = PAGE_ROWS, .extent_bytes = EXTENT_BYTES, .max_pages = MAX_PAGES,
-        .max_tokens = max_tokens};
+        .max_tokens = mbr_max(max_tokens, SINK_ROWS)};
     if (status == MBR_OK)
         status = mbr_paged_create(world->manager, &request, &pages->stores[0], error);
     request.window_tokens = WINDOW_ROWS;
