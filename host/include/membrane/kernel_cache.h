@@ -32,7 +32,9 @@ typedef struct mbr_kernel_cache_request {
     uint32_t reserved_0;
     mbr_holder_handle holder; /* whose grant the bytes are; role cache: it is asked first */
     /* Frees the copy, which nobody uses: all that was submitted to the streams of its releases is
-     * done. Called with no lock held, by give and destroy; it does not call this cache. */
+     * done. Called by give and destroy with no lock of Membrane's held; so, where the cache answers
+     * for its holder, on any thread that wants bytes, inside its allocation, growth or ticket:
+     * whoever calls those holds no lock that it takes. It does not call this cache. */
     void (*drop)(void *context, uint64_t key);
     void *context;
 } mbr_kernel_cache_request;
