@@ -1,10 +1,11 @@
 // Asks the MMU whether this process may read or write a byte, by way of a system call that copies
-// it: nothing faults.
+// it, so that nothing faults; or lets it fault, in a process that is to end by it.
 #ifndef MEMBRANE_TESTS_SUPPORT_ACCESS_H
 #define MEMBRANE_TESTS_SUPPORT_ACCESS_H
 
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <cstdint>
 #include <unistd.h>
 
@@ -35,6 +36,20 @@ inline bool can_write(uint64_t address)
 {
     OneBytePipe pipe;
     return pipe.take(address) && pipe.give(address);
+}
+
+constexpr int kAccessFaultExit = 42;
+
+// In the statement of an EXPECT_EXIT: a mapping that is there and may not be accessed so ends the
+// process with kAccessFaultExit, any other segmentation fault with another code.
+inline void exit_on_access_fault()
+{
+    struct sigaction action = {};
+    action.sa_flags = SA_SIGINFO;
+    action.sa_sigaction = [](int, siginfo_t *info, void *) {
+        _exit(info->si_code == SEGV_ACCERR ? kAccessFaultExit : kAccessFaultExit + 1);
+    };
+    sigaction(SIGSEGV, &action, nullptr);
 }
 
 } // namespace membrane

@@ -4,9 +4,6 @@
 
 #include "tests/support/access.h"
 
-#include <csignal>
-#include <unistd.h>
-
 namespace membrane
 {
 namespace
@@ -113,16 +110,11 @@ TEST(Protect, StrayWrite_EndsTheProcessAtOnce)
     ASSERT_EQ(MBR_OK, world.protect()) << world.error.text;
     EXPECT_EXIT(
         {
-            struct sigaction action = {};
-            action.sa_flags = SA_SIGINFO;
-            action.sa_sigaction = [](int, siginfo_t *info, void *) {
-                _exit(info->si_code == SEGV_ACCERR ? 42 : 43);
-            };
-            sigaction(SIGSEGV, &action, nullptr);
+            exit_on_access_fault();
             if (world.word(1) == 101)
                 world.word(1) = 6;
         },
-        testing::ExitedWithCode(42), "");
+        testing::ExitedWithCode(kAccessFaultExit), "");
     world.end_prefix();
     EXPECT_EQ(MBR_OK, world.release(world.source.range));
 }

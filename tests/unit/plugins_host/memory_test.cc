@@ -7,8 +7,6 @@
 
 #include <gtest/gtest.h>
 
-#include <csignal>
-
 using namespace host_test;
 
 namespace
@@ -193,17 +191,12 @@ TEST_F(HostMemory, StoreIntoAReadOnlyMapping_IsASegmentationFault)
     ASSERT_TRUE(host.map_shared(2, 0, 10, MBR_ACCESS_READ).ok());
     EXPECT_EXIT(
         {
-            struct sigaction action = {};
-            action.sa_flags = SA_SIGINFO;
-            action.sa_sigaction = [](int, siginfo_t *info, void *) {
-                _exit(info->si_code == SEGV_ACCERR ? 42 : 43);
-            };
-            sigaction(SIGSEGV, &action, nullptr);
+            membrane::exit_on_access_fault();
             word(base[1]) = 5;
             if (*reinterpret_cast<volatile uint64_t *>(base[2]) == 5)
                 *reinterpret_cast<volatile uint64_t *>(base[2]) = 6;
         },
-        testing::ExitedWithCode(42), "");
+        testing::ExitedWithCode(membrane::kAccessFaultExit), "");
 }
 
 // ---- The kernel's mappings ------------------------------------------------------------------
