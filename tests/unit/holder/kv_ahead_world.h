@@ -43,9 +43,6 @@ struct HandClock {
 
 inline constexpr char kPlain[] = "layers=2,heads=2,dim=64,bytes=2,planes=2"; // 1 KiB a token
 inline constexpr uint64_t kExtent = 16384;                                   // window-major
-inline constexpr char kTwoGroups[] = "layers=2,heads=1,dim=64,bytes=2,planes=2,window=48+"
-                                     "layers=1,heads=1,dim=64,bytes=2,planes=2";
-
 class AheadWorld : public HandClock, public KvWorld
 {
   public:

@@ -9,8 +9,8 @@ namespace
 {
 
 constexpr char kEager[] = "tests/support/libmembrane-eager.so";
-constexpr char kTwoGroups[] = "layers=2,heads=3,dim=24,bytes=2,planes=2,window=48+"
-                              "layers=1,heads=2,dim=64,bytes=2,planes=2";
+constexpr char kUnevenGroups[] = "layers=2,heads=3,dim=24,bytes=2,planes=2,window=48+"
+                                 "layers=1,heads=2,dim=64,bytes=2,planes=2";
 
 const char *const kLayouts[] = {"head-major", "seq-major", "token-major", "window-major"};
 
@@ -21,7 +21,7 @@ class Eager : public ::testing::TestWithParam<const char *>
 TEST_P(Eager, Whole_TakesTheMaximumAtOnceAndNeverMoves)
 {
     KvWorld world(
-        {kTwoGroups, GetParam(), 300, 0, 0, MBR_KV_EAGER_WHOLE}, 64 * kMiB, nullptr, kEager, {});
+        {kUnevenGroups, GetParam(), 300, 0, 0, MBR_KV_EAGER_WHOLE}, 64 * kMiB, nullptr, kEager, {});
     Tracked one;
     ASSERT_EQ(MBR_OK, world.create(&one, 10)) << world.error.text;
     auto before = world.read(one);
@@ -48,8 +48,8 @@ TEST_P(Eager, Whole_TakesTheMaximumAtOnceAndNeverMoves)
 TEST_P(Eager, Copy_GrowsTokenByToken_DoublesAndKeepsEveryByte)
 {
     for (const char *plugin : {kEager, (const char *)nullptr}) {
-        KvWorld world(
-            {kTwoGroups, GetParam(), 300, 0, 0, MBR_KV_EAGER_COPY}, 64 * kMiB, nullptr, plugin, {});
+        KvWorld world({kUnevenGroups, GetParam(), 300, 0, 0, MBR_KV_EAGER_COPY}, 64 * kMiB, nullptr,
+            plugin, {});
         Tracked one;
         ASSERT_EQ(MBR_OK, world.create(&one, 10)) << world.error.text;
         uint64_t growths = 0, copied = 0;
@@ -82,8 +82,8 @@ INSTANTIATE_TEST_SUITE_P(All, Eager, ::testing::ValuesIn(kLayouts),
 
 TEST(EagerKv, Copy_WhileTheStreamIsBusy_OldAndNewAreBothCharged)
 {
-    KvWorld world(
-        {kTwoGroups, "token-major", 300, 0, 0, MBR_KV_EAGER_COPY}, 64 * kMiB, nullptr, kEager, {});
+    KvWorld world({kUnevenGroups, "token-major", 300, 0, 0, MBR_KV_EAGER_COPY}, 64 * kMiB, nullptr,
+        kEager, {});
     Tracked one;
     ASSERT_EQ(MBR_OK, world.create(&one, 100)) << world.error.text;
     uint64_t old = world.read(one).committed_bytes;
@@ -102,7 +102,7 @@ TEST(EagerKv, Copy_WhileTheStreamIsBusy_OldAndNewAreBothCharged)
 // freed.
 TEST(EagerKv, Copy_WhileTheStreamIsCaptured_IsRefusedBeforeItTakesMemory)
 {
-    KvWorld world({kTwoGroups, "token-major", 300, 0, 0, MBR_KV_EAGER_COPY});
+    KvWorld world({kUnevenGroups, "token-major", 300, 0, 0, MBR_KV_EAGER_COPY});
     Tracked one;
     ASSERT_EQ(MBR_OK, world.create(&one, 100)) << world.error.text;
     uint64_t charged = world.paid(world.holder).charged_bytes;
@@ -121,8 +121,8 @@ TEST(EagerKv, Copy_WhileTheStreamIsCaptured_IsRefusedBeforeItTakesMemory)
 
 TEST(EagerKv, AppendOfNothing_CostsNothing)
 {
-    KvWorld world(
-        {kTwoGroups, "token-major", 300, 0, 0, MBR_KV_EAGER_COPY}, 64 * kMiB, nullptr, kEager, {});
+    KvWorld world({kUnevenGroups, "token-major", 300, 0, 0, MBR_KV_EAGER_COPY}, 64 * kMiB, nullptr,
+        kEager, {});
     Tracked one;
     ASSERT_EQ(MBR_OK, world.create(&one, 100)) << world.error.text;
     auto before = world.read(one);
@@ -136,7 +136,8 @@ TEST(EagerKv, AppendOfNothing_CostsNothing)
 TEST(EagerKv, SequenceWhoseStreamWasDetached_CanStillBeDestroyed)
 {
     for (uint32_t mode : {MBR_KV_EAGER_WHOLE, MBR_KV_EAGER_COPY}) {
-        KvWorld world({kTwoGroups, "token-major", 300, 0, 0, mode}, 64 * kMiB, nullptr, kEager, {});
+        KvWorld world(
+            {kUnevenGroups, "token-major", 300, 0, 0, mode}, 64 * kMiB, nullptr, kEager, {});
         mbr_native native;
         Tracked one;
         world.streams.push_back({0});
@@ -170,8 +171,8 @@ TEST(EagerKv, Growing_WithoutVirtual_IsRefusedWithTheReason)
 
 TEST(EagerKv, Share_IsRefusedWithTheReason)
 {
-    KvWorld world(
-        {kTwoGroups, "token-major", 300, 0, 0, MBR_KV_EAGER_WHOLE}, 64 * kMiB, nullptr, kEager, {});
+    KvWorld world({kUnevenGroups, "token-major", 300, 0, 0, MBR_KV_EAGER_WHOLE}, 64 * kMiB, nullptr,
+        kEager, {});
     Tracked one;
     TrackedPrefix prefix;
     ASSERT_EQ(MBR_OK, world.create(&one, 100));
@@ -182,8 +183,8 @@ TEST(EagerKv, Share_IsRefusedWithTheReason)
 
 TEST(EagerKv, Budget_RefusesAGrowth_TheOldContentsHold)
 {
-    KvWorld world({kTwoGroups, "window-major", 3000, 0, 0, MBR_KV_EAGER_COPY}, 512 * 1024, nullptr,
-        kEager, {});
+    KvWorld world({kUnevenGroups, "window-major", 3000, 0, 0, MBR_KV_EAGER_COPY}, 512 * 1024,
+        nullptr, kEager, {});
     Tracked one, other;
     ASSERT_EQ(MBR_OK, world.create(&one, 200)) << world.error.text;
     auto before = world.read(one);
@@ -203,8 +204,8 @@ TEST(EagerKv, Budget_RefusesAGrowth_TheOldContentsHold)
 
 TEST(EagerKv, Copy_WithoutAStreamOrTransfer_IsRefused)
 {
-    KvWorld world(
-        {kTwoGroups, "token-major", 300, 0, 0, MBR_KV_EAGER_COPY}, 64 * kMiB, nullptr, kEager, {});
+    KvWorld world({kUnevenGroups, "token-major", 300, 0, 0, MBR_KV_EAGER_COPY}, 64 * kMiB, nullptr,
+        kEager, {});
     auto request = sized<mbr_sequence_request>();
     request.tokens = 10;
     mbr_sequence *sequence;
@@ -230,7 +231,7 @@ TEST(EagerKv, Copy_WithoutAStreamOrTransfer_IsRefused)
     kv_request.mode = MBR_KV_EAGER_COPY;
     kv_request.binding = binding;
     kv_request.holder = world.holder;
-    kv_request.geometry = kTwoGroups;
+    kv_request.geometry = kUnevenGroups;
     kv_request.max_tokens = 100;
     mbr_kv *kv;
     ASSERT_EQ(MBR_OK, mbr_kv_create(world.manager, &kv_request, &kv, &world.error));

@@ -15,8 +15,6 @@ namespace membrane
 namespace
 {
 
-constexpr char kTwoGroups[] = "layers=2,heads=1,dim=64,bytes=2,planes=2,window=48+"
-                              "layers=1,heads=1,dim=64,bytes=2,planes=2";
 constexpr char kFaulty[] = "tests/support/libmembrane-faulty.so";
 
 struct Cast {

@@ -10,9 +10,6 @@ namespace membrane
 namespace
 {
 
-constexpr char kTwoGroups[] = "layers=2,heads=1,dim=64,bytes=2,planes=2,window=48+"
-                              "layers=1,heads=1,dim=64,bytes=2,planes=2";
-
 Shape shape(const char *layout, uint32_t flags = MBR_KV_PROTECT_PREFIXES)
 {
     return {kTwoGroups, layout, 400, 0, 8192, MBR_KV_GROWING, 0, flags};

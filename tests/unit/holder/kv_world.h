@@ -23,6 +23,9 @@ extern "C" {
 namespace membrane
 {
 
+inline constexpr char kTwoGroups[] = "layers=2,heads=1,dim=64,bytes=2,planes=2,window=48+"
+                                     "layers=1,heads=1,dim=64,bytes=2,planes=2";
+
 struct Shape {
     std::string geometry;
     std::string layout;

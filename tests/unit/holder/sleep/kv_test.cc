@@ -10,9 +10,6 @@ namespace membrane
 namespace
 {
 
-constexpr char kTwoGroups[] = "layers=2,heads=1,dim=64,bytes=2,planes=2,window=48+"
-                              "layers=1,heads=1,dim=64,bytes=2,planes=2";
-
 class SleepingKv : public KvWorld
 {
   public:
