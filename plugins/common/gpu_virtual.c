@@ -242,9 +242,11 @@ static mbr_status take_back_access(const mbr_instance *instance, uint64_t addres
     size_t count = list_access(instance, access, list);
     mbr_gpu_result result = insist(instance, address, bytes, list, count);
     bool is_done = result == MBR_GPU_SUCCESS || count > 1;
-    for (size_t i = 0; i < count && is_done && result != MBR_GPU_SUCCESS; i++)
-        is_done = has_access(instance, address, &list[i]) ||
+    for (size_t i = 0; i < count && count > 1 && result != MBR_GPU_SUCCESS; i++) {
+        bool is_back = has_access(instance, address, &list[i]) ||
             insist(instance, address, bytes, &list[i], 1) == MBR_GPU_SUCCESS;
+        is_done = is_done && is_back; /* whoever resists, the others get theirs */
+    }
     return is_done ? MBR_OK
                    : answer(instance, result, instance->driver->name.set_access, bytes, error);
 }
