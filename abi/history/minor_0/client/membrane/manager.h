@@ -35,7 +35,8 @@ MBR_API mbr_status mbr_manager_destroy(mbr_manager *manager, mbr_error *error);
  * whole work of a manager without threads. */
 MBR_API void mbr_manager_poll(mbr_manager *manager);
 
-/* ---- Plugins and mechanisms ------------------------------------------------------------------ */
+/* ---- Plugins and mechanisms ---------------------------------------------------------------------
+ */
 #define MBR_PLUGIN_TRUSTED 1 /* owner and mode of the file are not asked */
 
 typedef struct mbr_plugin_open_request {
@@ -104,7 +105,8 @@ MBR_API mbr_status mbr_manager_read_mechanism(mbr_manager *manager, mbr_mechanis
 MBR_API mbr_status mbr_manager_trim(mbr_manager *manager, mbr_mechanism_handle mechanism,
     uint64_t keep_bytes, uint64_t *released_bytes, mbr_error *error);
 
-/* ---- Budget ---------------------------------------------------------------------------------- */
+/* ---- Budget
+ * ---------------------------------------------------------------------------------------- */
 typedef struct mbr_authority_request {
     uint32_t struct_size;
     uint32_t tier;                 /* MBR_TIER_… */
@@ -151,7 +153,8 @@ MBR_API mbr_status mbr_manager_read_holder(
  */
 MBR_API mbr_status mbr_manager_audit(mbr_manager *manager, mbr_error *error);
 
-/* ---- Binding --------------------------------------------------------------------------------- */
+/* ---- Binding
+ * --------------------------------------------------------------------------------------- */
 typedef struct mbr_bind_request {
     uint32_t struct_size;
     uint32_t isolation_group; /* bytes never pass from one group to another unfilled */

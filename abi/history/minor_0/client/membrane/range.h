@@ -132,7 +132,8 @@ typedef struct mbr_range_figures {
 MBR_API mbr_status mbr_range_read(mbr_manager *manager, mbr_range_handle range, uint64_t address,
     mbr_range_figures *figures, mbr_error *error);
 
-/* ---- Prefixes -------------------------------------------------------------------------------- */
+/* ---- Prefixes
+ * ---------------------------------------------------------------------------------------- */
 typedef struct mbr_prefix_request {
     uint32_t struct_size;
     uint32_t piece_count;

@@ -55,7 +55,8 @@ typedef struct mbr_fact_outcome {
     uint64_t value;
 } mbr_fact_outcome;
 
-/* ---- allocate, release ----------------------------------------------------------------------- */
+/* ---- allocate, release
+ * ---------------------------------------------------------------------------- */
 typedef struct mbr_allocate_request {
     uint32_t struct_size;
     uint32_t flags;           /* MBR_ALLOCATE_… */
@@ -74,7 +75,8 @@ typedef struct mbr_release_request {
     uint64_t address; /* as allocate gave it; another one is MBR_UNKNOWN_OBJECT */
 } mbr_release_request;
 
-/* ---- stats, trim ----------------------------------------------------------------------------- */
+/* ---- stats, trim
+ * ------------------------------------------------------------------------------------ */
 typedef struct mbr_stats_request {
     uint32_t struct_size;
     uint32_t reserved_0;

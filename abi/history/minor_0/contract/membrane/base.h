@@ -146,7 +146,8 @@ typedef struct mbr_outcome {
     uint64_t residual_owned_bytes;  /* PARTIAL: still owned */
 } mbr_outcome;
 
-/* ---- Frozen value types (never grow; may stand in arrays and in other structs) --------------- */
+/* ---- Frozen value types (never grow; may stand in arrays and in other structs) ----------------
+ */
 
 /* A native stream or context. The kind says how to read the value, because value 0 is a valid
  * stream of some drivers. */

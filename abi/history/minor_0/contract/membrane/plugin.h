@@ -72,7 +72,8 @@ typedef struct mbr_mechanism_description {
     char pci[16];     /* "0000:65:00.0", or "" */
 } mbr_mechanism_description;
 
-/* ---- open ------------------------------------------------------------------------------------ */
+/* ---- open --------------------------------------------------------------------------------------
+ */
 #define MBR_LOG_DEBUG 1
 #define MBR_LOG_INFO 2
 #define MBR_LOG_WARNING 3
@@ -99,7 +100,8 @@ typedef struct mbr_open_outcome {
     mbr_instance *instance; /* not NULL with MBR_OK */
 } mbr_open_outcome;
 
-/* ---- capability ------------------------------------------------------------------------------ */
+/* ---- capability --------------------------------------------------------------------------------
+ */
 #define MBR_ID_ALLOCATOR "membrane.allocator"
 #define MBR_ID_VIRTUAL "membrane.virtual"
 #define MBR_ID_SHARED "membrane.shared"
@@ -118,7 +120,8 @@ typedef struct mbr_capability_outcome {
     const mbr_vtable_head *table; /* not NULL with MBR_OK; static storage of the plugin */
 } mbr_capability_outcome;
 
-/* ---- close, report, quiesce ------------------------------------------------------------------ */
+/* ---- close, report, quiesce --------------------------------------------------------------------
+ */
 typedef struct mbr_close_request {
     uint32_t struct_size;
     uint32_t flags; /* none defined */
