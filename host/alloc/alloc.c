@@ -24,8 +24,7 @@ typedef struct need {
     mbr_error *error;
 } need;
 
-/* ---- A block where the thread has none ---------------------------------------------------------
- */
+/* ---- A block where the thread has none ------------------------------------------------------- */
 static uint32_t grow(need *need, uint32_t class_index, uint64_t span_bytes, uint64_t align_bytes)
 {
     mbr_slab_request request = {.class_index = class_index,
@@ -226,8 +225,7 @@ static uint32_t take_block(need *need)
     }
 }
 
-/* ---- Charge and content -------------------------------------------------------------------------
- */
+/* ---- Charge and content ---------------------------------------------------------------------- */
 static void report_refusal(const need *need)
 {
     if (need->status == MBR_OVER_BUDGET)
@@ -272,8 +270,7 @@ static mbr_status zero(need *need, uint64_t address, uint64_t bytes)
         "nobody can zero this memory: name a stream of an EP that has a transfer table");
 }
 
-/* ---- The call -----------------------------------------------------------------------------------
- */
+/* ---- The call -------------------------------------------------------------------------------- */
 static mbr_status refuse_request(const mbr_arena_request *request, mbr_error *error)
 {
     if ((request->flags & 0xFFFF & ~(uint32_t)MBR_ALLOC_ZEROED) != 0)

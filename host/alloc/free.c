@@ -5,8 +5,7 @@
 #include "host/alloc/cache.h"
 #include "host/alloc/payer.h"
 
-/* ---- Finding ------------------------------------------------------------------------------------
- */
+/* ---- Finding --------------------------------------------------------------------------------- */
 static inline uint32_t index_of(mbr_allocation_handle handle)
 {
     return (uint32_t)(handle.value & (MBR_ALLOCATION_LIMIT_COUNT - 1));
@@ -45,8 +44,7 @@ MBR_RARE static mbr_status refuse_unknown(
         (unsigned long long)address);
 }
 
-/* ---- At once ------------------------------------------------------------------------------------
- */
+/* ---- At once --------------------------------------------------------------------------------- */
 /* True, as what comes next. */
 MBR_RARE static bool release_slow(const mbr_alloc_table *table, uint32_t block, uint64_t word)
 {
@@ -103,8 +101,7 @@ bool mbr_alloc_try_free(mbr_alloc_table *table, mbr_allocation_handle allocation
     return release(table, slab, block, word);
 }
 
-/* ---- Through the queue --------------------------------------------------------------------------
- */
+/* ---- Through the queue ----------------------------------------------------------------------- */
 /* On whatever thread reaps. The arena may end as soon as its lock is dropped, unless it waits for
  * slabs that are being given. */
 static void settle(mbr_deferred *entry, mbr_settled how)
@@ -296,8 +293,7 @@ mbr_status mbr_alloc_free(mbr_alloc_table *table, mbr_allocation_handle allocati
     return status;
 }
 
-/* ---- Figures ------------------------------------------------------------------------------------
- */
+/* ---- Figures --------------------------------------------------------------------------------- */
 static mbr_status refuse_view(
     const mbr_alloc_table *table, mbr_allocation_handle handle, uint64_t address, mbr_error *error)
 {

@@ -180,8 +180,7 @@ struct mbr_cache {
     _Atomic uint32_t entries[];                          /* of magazines that did not grow */
 };
 
-/* ---- Arenas -------------------------------------------------------------------------------------
- */
+/* ---- Arenas ---------------------------------------------------------------------------------- */
 typedef struct mbr_bin {
     mbr_slab *partial; /* have blocks here, are not idle */
     mbr_slab *idle;    /* last one first */
@@ -223,8 +222,7 @@ struct mbr_arena {
     void *block;
 };
 
-/* ---- table.c ------------------------------------------------------------------------------------
- */
+/* ---- table.c --------------------------------------------------------------------------------- */
 static inline mbr_chunk *mbr_table_chunk(const mbr_alloc_table *table, uint32_t index)
 {
     return atomic_load_explicit(
@@ -277,8 +275,7 @@ void mbr_table_end_slab(mbr_alloc_table *table, mbr_slab *slab);
 uint32_t mbr_table_find_address(
     const mbr_alloc_table *table, uint64_t address, bool interior, uint64_t *word);
 
-/* ---- slab.c: bits, bins and idle slabs; `locked` is the arena's lock ---------------------------
- */
+/* ---- slab.c: bits, bins and idle slabs; `locked` is the arena's lock ------------------------- */
 /* Up to `count` blocks of a class; returns how many. */
 uint32_t mbr_slabs_take_locked(mbr_arena *arena, uint32_t class_index, uint32_t *blocks,
     uint32_t count) MBR_REQUIRES(&arena->lock);
@@ -308,8 +305,7 @@ typedef struct mbr_slab_request {
 mbr_status mbr_slabs_add(mbr_arena *arena, const mbr_slab_request *request, uint32_t *blocks,
     uint32_t capacity, uint32_t *count, mbr_error *error);
 
-/* ---- reactivate.c -------------------------------------------------------------------------------
- */
+/* ---- reactivate.c ---------------------------------------------------------------------------- */
 static inline void mbr_arena_count_queued(mbr_arena *arena, uint64_t bytes)
 {
     atomic_fetch_add_explicit(&arena->queued_count, 1, memory_order_relaxed);
@@ -337,8 +333,7 @@ typedef struct mbr_reactivation {
  * caller's, in the state reactivated. 0: there is none. */
 uint32_t mbr_alloc_reactivate(mbr_arena *arena, mbr_cache *cache, mbr_reactivation *wanted);
 
-/* ---- quarantine.c -------------------------------------------------------------------------------
- */
+/* ---- quarantine.c ---------------------------------------------------------------------------- */
 /* A queued block, which is the caller's, goes to `to`: device lost or quarantined. Charged, and
  * never used again until it is confirmed or freed. */
 void mbr_block_quarantine(mbr_arena *arena, uint32_t block, uint64_t word, uint32_t to);
@@ -346,8 +341,7 @@ void mbr_block_quarantine(mbr_arena *arena, uint32_t block, uint64_t word, uint3
  * touch it. */
 mbr_graphs mbr_block_take_back(mbr_arena *arena, uint32_t block, uint64_t word);
 
-/* ---- cache.c ------------------------------------------------------------------------------------
- */
+/* ---- cache.c --------------------------------------------------------------------------------- */
 /* Every magazine of every thread goes back to the slabs. */
 void mbr_caches_collect_locked(mbr_arena *arena) MBR_REQUIRES(&arena->lock);
 /* Blocks in magazines, by class. */

@@ -52,8 +52,7 @@ mbr_graphs mbr_block_take_back(mbr_arena *arena, uint32_t block, uint64_t word)
     return graphs;
 }
 
-/* ---- A binding that is abandoned ----------------------------------------------------------------
- */
+/* ---- A binding that is abandoned ------------------------------------------------------------- */
 /* Whose free is faster has it. */
 static bool abandon_block_locked(mbr_arena *arena, uint32_t block) MBR_REQUIRES(&arena->lock)
 {
@@ -88,8 +87,7 @@ uint64_t mbr_arena_abandon(mbr_arena *arena)
     return count;
 }
 
-/* ---- The confirmed end of a lost context --------------------------------------------------------
- */
+/* ---- The confirmed end of a lost context ----------------------------------------------------- */
 static uint64_t confirm_block_locked(mbr_arena *arena, uint32_t block) MBR_REQUIRES(&arena->lock)
 {
     mbr_record *record = mbr_table_record(arena->table, block);

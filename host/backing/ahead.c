@@ -9,8 +9,7 @@
 /* What has stood so long without being reached is not ahead of anything that grows. */
 #define STALE_AGE_NS UINT64_C(1000000000)
 
-/* ---- Which they are
- * -------------------------------------------------------------------------------- */
+/* ---- Which they are -------------------------------------------------------------------------- */
 
 void mbr_ahead_mark_locked(mbr_range *range, uint64_t index)
 {
@@ -45,8 +44,7 @@ void mbr_ahead_forget_locked(mbr_range *range)
     }
 }
 
-/* ---- How many there may be
- * -------------------------------------------------------------------------- */
+/* ---- How many there may be ------------------------------------------------------------------- */
 
 void mbr_backing_set_ahead(mbr_backing *backing, uint64_t ahead_bytes)
 {
@@ -111,8 +109,7 @@ void mbr_ahead_leave_room(mbr_backing *backing, uint64_t bytes)
     mbr_lock_drop(&backing->lock);
 }
 
-/* ---- Adopting
- * --------------------------------------------------------------------------------------- */
+/* ---- Adopting -------------------------------------------------------------------------------- */
 
 /* Who maps ahead in the range changes nothing of what stands there. */
 static bool may_adopt_in(const mbr_range *range)
@@ -215,8 +212,7 @@ bool mbr_backing_adopt(
     return true;
 }
 
-/* ---- And back
- * --------------------------------------------------------------------------------------- */
+/* ---- And back -------------------------------------------------------------------------------- */
 
 /* Under the lock. Whether the part is whole extents, each the holder's alone. */
 static bool may_disown_locked(
@@ -234,8 +230,7 @@ static bool may_disown_locked(
         const mbr_slot *slot = &range->slots[i];
         if (slot->state != MBR_SLOT_COMMITTED || slot->is_sealed || slot->holder != holder ||
             slot->extent->payer != holder || slot->extent->slot_count != 1 ||
-            slot->extent->keeps != NULL || slot->is_sealed ||
-            mbr_slot_offset(range, i) != whole_end)
+            slot->extent->keeps != NULL || mbr_slot_offset(range, i) != whole_end)
             return false;
         whole_end += slot->extent->bytes;
     }

@@ -13,8 +13,7 @@ typedef struct mbr_stretch {
     uint64_t first, end;
 } mbr_stretch;
 
-/* ---- Making extents
- * ---------------------------------------------------------------------------------------- */
+/* ---- Making extents -------------------------------------------------------------------------- */
 
 /* Nobody knows what there is of it: no further call. */
 static void withhold_new(mbr_backing *backing, mbr_extent *extent)
@@ -183,8 +182,7 @@ static mbr_status map_items(mbr_growth_run *run, mbr_stretch items)
     return status == MBR_OK ? protect_items(run, items) : status;
 }
 
-/* ---- Contents (I21)
- * ------------------------------------------------------------------------------------------- */
+/* ---- Contents (I21) -------------------------------------------------------------------------- */
 
 bool mbr_extent_needs_fill(const mbr_range *range, const mbr_extent *extent, uint32_t flags)
 {
@@ -319,8 +317,7 @@ void mbr_growth_undo(mbr_growth_run *run)
     mbr_plan_drop_sources(&run->plan);
 }
 
-/* ---- All of it
- * --------------------------------------------------------------------------------------------- */
+/* ---- All of it ------------------------------------------------------------------------------- */
 
 /* Nothing is mapped ahead that must be filled first: its range would show it meanwhile (I21). */
 static mbr_status check_contents(mbr_growth_run *run, mbr_stretch items)

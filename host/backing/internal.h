@@ -251,8 +251,7 @@ mbr_status mbr_backing_grant(mbr_backing *backing, mbr_holder *holder, uint64_t 
 /* The text of its refusal; returns `status`. */
 mbr_status mbr_backing_refuse(mbr_status status, const mbr_refusal *refusal, mbr_error *error);
 
-/* ---- extent.c: records, users, payers, the pool. All under the lock.
- * ------------------------------- */
+/* ---- extent.c: records, users, payers, the pool. All under the lock. ------------------------- */
 void mbr_extent_move(mbr_backing *backing, mbr_extent *extent, mbr_extent_state to);
 void mbr_extent_pay(mbr_extent *extent, mbr_holder *payer);
 void mbr_extent_add_slot(mbr_extent *extent, mbr_slot *slot);
@@ -274,8 +273,7 @@ uint64_t mbr_extent_retry_withheld(mbr_backing *backing);
 /* Unmapped, without users, outside the lock: to the pool, or the system if the pool is full. */
 void mbr_extent_recycle(mbr_backing *backing, mbr_extent *extent);
 
-/* ---- range.c
- * ---------------------------------------------------------------------------------------- */
+/* ---- range.c --------------------------------------------------------------------------------- */
 uint64_t mbr_slot_offset(const mbr_range *range, uint64_t index);
 uint64_t mbr_slot_bytes(const mbr_range *range, uint64_t index);
 /* Indices [*first, *end) of the slots that hold a byte of the part. */
@@ -317,8 +315,7 @@ mbr_status mbr_slot_unmap_if_there(const mbr_range *range, uint64_t index, mbr_a
 /* Under the lock: the slot's mapping stays, and what it maps is quarantined. */
 void mbr_slot_strand(mbr_range *range, uint64_t index, bool may_retry);
 
-/* ---- alias.c ------------------------------------------------------------------------------------
- */
+/* ---- alias.c --------------------------------------------------------------------------------- */
 /* Under the lock, at the end of a range: aliases that a later sharer may want stay. */
 void mbr_alias_park_all_locked(mbr_range *range);
 void mbr_alias_adopt_locked(mbr_range *range, uint64_t index, mbr_holder *holder);
@@ -333,8 +330,7 @@ bool mbr_alias_give_up_one(mbr_backing *backing, bool orphan);
 /* Those that no prefix keeps any more go, but for those in ranges that somebody edits. */
 void mbr_alias_catch_up(mbr_backing *backing);
 
-/* ---- seal.c -------------------------------------------------------------------------------------
- */
+/* ---- seal.c ---------------------------------------------------------------------------------- */
 /* Under the lock: the place of the prefix's own range, while that has the extent; else NULL. */
 mbr_slot *mbr_seal_place_locked(const mbr_keep *keep);
 /* Under the lock: a user has left the extent, which has others, or is stuck there. */
@@ -343,8 +339,7 @@ void mbr_seal_note_locked(mbr_backing *backing, const mbr_extent *extent);
  * written again, but for those in ranges that somebody edits, who calls this when he is done. */
 void mbr_seal_catch_up(mbr_backing *backing);
 
-/* ---- ahead.c: under the lock where they say so --------------------------------------------------
- */
+/* ---- ahead.c: under the lock where they say so ----------------------------------------------- */
 void mbr_ahead_mark_locked(mbr_range *range, uint64_t index);
 void mbr_ahead_unmark_locked(mbr_range *range, uint64_t index);
 /* What the range has ahead is parked like other cache from now on. */
@@ -355,8 +350,7 @@ mbr_status mbr_ahead_refuse_undefined(mbr_error *error);
 mbr_status mbr_ahead_take_room(mbr_backing *backing, uint64_t bytes, mbr_error *error);
 void mbr_ahead_leave_room(mbr_backing *backing, uint64_t bytes);
 
-/* ---- carry_out.c, grow.c
- * ------------------------------------------------------------------------------------------- */
+/* ---- carry_out.c, grow.c --------------------------------------------------------------------- */
 /* Whether it may only be handed out filled (I21). */
 bool mbr_extent_needs_fill(const mbr_range *range, const mbr_extent *extent, uint32_t flags);
 /* Under the lock: what was parked there is the holder's, who has the bytes already. */
@@ -367,8 +361,7 @@ static inline uint32_t mbr_content_of(bool all_zero, bool any_undefined)
     return all_zero ? MBR_CONTENT_ZERO : any_undefined ? MBR_CONTENT_UNDEFINED : MBR_CONTENT_STALE;
 }
 
-/* ---- hold.c
- * ---------------------------------------------------------------------------------------- */
+/* ---- hold.c ---------------------------------------------------------------------------------- */
 /* Without the lock: captures that are open now own it, too. */
 void mbr_range_note_graphs(mbr_range *range, uint64_t stream_id);
 /* Whether a release that says now has to wait for a capture or a graph all the same. */
@@ -376,8 +369,7 @@ bool mbr_range_must_wait(mbr_range *range);
 /* MBR_BUSY while it is pinned. */
 mbr_status mbr_range_check_pins_locked(const mbr_range *range, mbr_error *error);
 
-/* ---- quarantine.c
- * ---------------------------------------------------------------------------------------- */
+/* ---- quarantine.c ---------------------------------------------------------------------------- */
 /* Without the lock: once more for each mapping, extent and span whose unmap, destroy or release was
  * refused and changed nothing. Returns the bytes given back to the system. */
 uint64_t mbr_backing_retry_quarantined(mbr_backing *backing);
@@ -387,8 +379,7 @@ void mbr_backing_give_up_fills(mbr_backing *backing);
  */
 void mbr_backing_forget_fills(mbr_backing *backing, const mbr_context *context);
 
-/* ---- evict.c
- * ---------------------------------------------------------------------------------------- */
+/* ---- evict.c --------------------------------------------------------------------------------- */
 /* Under the lock: the coldest range with a parked extent of this size (0: any) that nobody edits,
  * or that `editor` already takes from; *index its last such slot. */
 mbr_range *mbr_find_parked(

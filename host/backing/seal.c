@@ -6,8 +6,7 @@
 #include <inttypes.h>
 #include <utlist.h>
 
-/* ---- Closing
- * ------------------------------------------------------------------------------------ */
+/* ---- Closing --------------------------------------------------------------------------------- */
 
 mbr_status mbr_prefix_check_seal(const mbr_prefix *prefix, mbr_error *error)
 {
@@ -112,8 +111,7 @@ mbr_status mbr_prefix_seal(mbr_prefix *prefix, mbr_error *error)
     return status;
 }
 
-/* ---- Opening
- * ------------------------------------------------------------------------------------ */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 /* One range uses it. What is parked, or stuck after its range gave it up, is nobody's. */
 static bool is_alone(const mbr_extent *extent)

@@ -28,8 +28,7 @@ static mbr_sequence *sequence(void)
     return (mbr_sequence *)world.sequence;
 }
 
-/* ---- Below
- * -------------------------------------------------------------------------------------- */
+/* ---- Below ----------------------------------------------------------------------------------- */
 
 static uint64_t count(const mbr_range_grow_request *request, place what)
 {
@@ -171,8 +170,7 @@ void mbr_chore_end(mbr_chore *chore)
     (void)chore;
 }
 
-/* ---- The cache
- * ---------------------------------------------------------------------------------- */
+/* ---- The cache ------------------------------------------------------------------------------- */
 
 static void lay_out(mbr_extents *extents)
 {

@@ -11,8 +11,7 @@
 #define REFUSED_PAUSE_NS UINT64_C(100000000)
 #define DUE_LOOK_COUNT 3 /* what is reached before as many looks is adopted: some may be late */
 
-/* ---- The chore
- * -------------------------------------------------------------------------------------- */
+/* ---- The chore ------------------------------------------------------------------------------- */
 
 /* From `have` on, growth by growth, until what is soon stands there. Where it ends is noted. */
 static mbr_status map_until(mbr_sequence *sequence, uint64_t have, uint64_t soon)

@@ -3,8 +3,7 @@
 #include "host/holder/common/streams.h"
 #include "host/holder/kv/internal.h"
 
-/* ---- Mapping
- * ------------------------------------------------------------------------------------ */
+/* ---- Mapping --------------------------------------------------------------------------------- */
 
 typedef struct mbr_kv_targets {
     mbr_range_handle *ranges;
@@ -92,8 +91,7 @@ mbr_status mbr_sequence_attach(
     return status;
 }
 
-/* ---- Which tokens that makes readable
- * ------------------------------------------------------------- */
+/* ---- Which tokens that makes readable -------------------------------------------------------- */
 
 /* Tokens [first, end) of one group have every live row in shared extents; of these, rows are really
  * there from `rows_first` on. */
@@ -154,8 +152,7 @@ uint64_t mbr_kv_shared_tokens(
     return all.end > all.first ? all.end - all.first : 0;
 }
 
-/* ---- The boundary
- * ------------------------------------------------------------------------------- */
+/* ---- The boundary ---------------------------------------------------------------------------- */
 
 static bool knows_reader(const mbr_sequence *source, mbr_stream_handle stream)
 {

@@ -2,8 +2,7 @@
  * mechanism has no virtual memory, by the caller's choice alone. */
 #include "host/holder/kv/internal.h"
 
-/* ---- Room
- * --------------------------------------------------------------------------------------- */
+/* ---- Room ------------------------------------------------------------------------------------ */
 
 /* New memory for every group, of one capacity. */
 typedef struct mbr_kv_room {
@@ -91,8 +90,7 @@ mbr_status mbr_sequence_allocate(
     return status;
 }
 
-/* ---- Growth by copying
- * -------------------------------------------------------------------------- */
+/* ---- Growth by copying ----------------------------------------------------------------------- */
 
 mbr_status mbr_sequence_free_owed(mbr_sequence *sequence, const mbr_stream_handle *streams,
     uint32_t stream_count, mbr_error *error)

@@ -91,8 +91,7 @@ mbr_status mbr_sequence_locate(const mbr_sequence *sequence, uint32_t group, uin
     return status;
 }
 
-/* ---- Private ranges
- * ----------------------------------------------------------------------------- */
+/* ---- Private ranges -------------------------------------------------------------------------- */
 
 /* The cursor is the group above the offset in its memory, which no address reaches. */
 #define OFFSET_BITS 58

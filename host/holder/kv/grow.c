@@ -3,8 +3,7 @@
 #include "host/bind/adopt.h"
 #include "host/holder/kv/internal.h"
 
-/* ---- Bounds
- * ------------------------------------------------------------------------------------- */
+/* ---- Bounds ---------------------------------------------------------------------------------- */
 
 /* A sequence of fewer tokens has no whole extent behind the window of this group: the first row of
  * what is held has not left its extent in any span. */
@@ -62,8 +61,7 @@ void mbr_sequence_publish(mbr_sequence *sequence, uint64_t tokens)
     atomic_store_explicit(&sequence->tokens, tokens, memory_order_relaxed);
 }
 
-/* ---- What was adopted ahead
- * ----------------------------------------------------------------------- */
+/* ---- What was adopted ahead ------------------------------------------------------------------ */
 
 /* By the sequence's thread: it is the sequence's for good. False: there was none. The chore ordered
  * the memory before its offer. */
@@ -97,8 +95,7 @@ static bool begin_growth(mbr_sequence *sequence, uint64_t to)
     return took;
 }
 
-/* ---- Committing
- * --------------------------------------------------------------------------------- */
+/* ---- Committing ------------------------------------------------------------------------------ */
 
 /* Tokens [from, to) are to come. */
 typedef struct mbr_kv_reach {
@@ -238,9 +235,7 @@ bool mbr_sequence_disown(mbr_sequence *sequence, uint64_t from, uint64_t to, uin
     return move_ahead(sequence, (mbr_kv_reach){from, to, false}, mbr_range_disown, bytes);
 }
 
-/* ---- Behind the window
- * --------------------------------------------------------------------------
- */
+/* ---- Behind the window ----------------------------------------------------------------------- */
 
 static mbr_status decommit(mbr_sequence *sequence, uint32_t index, mbr_byte_range bytes)
 {
@@ -294,8 +289,7 @@ static void trim_group(mbr_sequence *sequence, uint32_t index, uint64_t tokens)
     group->held_first = first;
 }
 
-/* ---- Asleep
- * ------------------------------------------------------------------------------------- */
+/* ---- Asleep ---------------------------------------------------------------------------------- */
 
 mbr_status mbr_sequence_lend(
     mbr_sequence *sequence, uint32_t group, mbr_range_handle *range, mbr_error *error)
@@ -334,8 +328,7 @@ static mbr_status grow_by_nothing(
     return mbr_range_grow(kv->manager, &request, &result, error);
 }
 
-/* ---- Append
- * ------------------------------------------------------------------------------------- */
+/* ---- Append ---------------------------------------------------------------------------------- */
 
 /* Kept out of its caller, whose frame would otherwise be this one's. */
 __attribute__((noinline)) static mbr_status append_past_quiet(

@@ -167,8 +167,7 @@ struct mbr_kv_prefix {
 /* ---- kv.c ----------------------------------------------------------------------------------- */
 mbr_status mbr_kv_refuse(const mbr_geometry_error *refused, mbr_error *error);
 
-/* ---- shared.c: records and lists of shared extents --------------------------------------------
- */
+/* ---- shared.c: records and lists of shared extents ------------------------------------------- */
 /* Rows of the tokens from `first` on inside the extent. */
 uint64_t mbr_kv_extent_live(
     const mbr_extents *extents, const mbr_kv_extent *extent, uint64_t first);
@@ -189,16 +188,14 @@ void mbr_kv_list_drop_locked(mbr_kv *kv, uint32_t group, mbr_kv_list *list);
 uint64_t mbr_kv_list_cut_locked(
     mbr_kv *kv, uint32_t group, mbr_kv_list *list, mbr_byte_range bytes);
 
-/* ---- sequence.c --------------------------------------------------------------------------------
- */
+/* ---- sequence.c ------------------------------------------------------------------------------ */
 uint64_t mbr_sequence_tokens(const mbr_sequence *sequence);
 /* The streams that a release of the sequence's memory waits for: its own, the caller's, and those
  * that copied from it and are still attached. Without doubles. */
 uint32_t mbr_sequence_streams(mbr_sequence *sequence, const mbr_stream_handle *streams,
     uint32_t stream_count, mbr_stream_handle all[MBR_KV_STREAM_LIMIT_COUNT]);
 
-/* ---- grow.c ------------------------------------------------------------------------------------
- */
+/* ---- grow.c ---------------------------------------------------------------------------------- */
 /* Commits S([held_first, tokens)) of all groups as one transaction. A refusal takes back what other
  * sequences of the cache were offered, no more than it needs, and tries once more. */
 mbr_status mbr_sequence_commit(
@@ -216,8 +213,7 @@ uint64_t mbr_kv_capacity_of(const mbr_kv *kv, uint64_t tokens);
 /* Publishes a length whose rows are committed, and ends a growth. */
 void mbr_sequence_publish(mbr_sequence *sequence, uint64_t tokens);
 
-/* ---- ahead.c: mapping ahead of need ------------------------------------------------------------
- */
+/* ---- ahead.c: mapping ahead of need ---------------------------------------------------------- */
 /* Nothing, where the binding's ahead_bytes is 0. */
 mbr_status mbr_kv_begin_ahead(mbr_kv *kv, mbr_error *error);
 void mbr_kv_end_ahead(mbr_kv *kv);
@@ -227,8 +223,7 @@ void mbr_kv_wake_ahead(mbr_kv *kv);
  * much did. */
 uint64_t mbr_kv_take_back(mbr_kv *kv, uint64_t wanted_bytes);
 
-/* ---- attach.c -----------------------------------------------------------------------------------
- */
+/* ---- attach.c -------------------------------------------------------------------------------- */
 /* Maps the whole extents of the prefix's first `tokens` into the new sequence: all of them or none.
  */
 mbr_status mbr_sequence_attach(
@@ -243,8 +238,7 @@ void mbr_sequence_fill_boundary(
 uint64_t mbr_kv_shared_tokens(
     const mbr_kv *kv, const mbr_kv_list *const *lists, uint64_t tokens, uint64_t *valid_tokens);
 
-/* ---- copy.c -------------------------------------------------------------------------------------
- */
+/* ---- copy.c ---------------------------------------------------------------------------------- */
 typedef struct mbr_kv_copy {
     mbr_manager *manager;
     mbr_stream_handle stream;
@@ -259,8 +253,7 @@ typedef struct mbr_kv_copy {
 mbr_status mbr_kv_copy_span(
     mbr_kv_copy *copy, uint64_t span, mbr_token_range tokens, const mbr_byte_range *shared);
 
-/* ---- eager.c ------------------------------------------------------------------------------------
- */
+/* ---- eager.c --------------------------------------------------------------------------------- */
 mbr_status mbr_sequence_allocate(
     mbr_sequence *sequence, uint64_t tokens, mbr_refusal *refusal, mbr_error *error);
 mbr_status mbr_sequence_regrow(
@@ -269,8 +262,7 @@ mbr_status mbr_sequence_regrow(
 mbr_status mbr_sequence_free_owed(mbr_sequence *sequence, const mbr_stream_handle *streams,
     uint32_t stream_count, mbr_error *error);
 
-/* ---- sequence.c ---------------------------------------------------------------------------------
- */
+/* ---- sequence.c ------------------------------------------------------------------------------ */
 /* Frees what refused creations owe. Errors: mbr_free's; the rest is owed on. */
 mbr_status mbr_kv_pay_debts(mbr_kv *kv, mbr_error *error);
 

@@ -12,8 +12,7 @@ mbr_status mbr_kv_refuse(const mbr_geometry_error *refused, mbr_error *error)
     return mbr_fail(error, status, "%s", refused->text);
 }
 
-/* ---- Layout
- * ------------------------------------------------------------------------------------- */
+/* ---- Layout ---------------------------------------------------------------------------------- */
 
 /* What the mechanism says about the memory of the cache. */
 typedef struct mbr_kv_place {
@@ -125,8 +124,7 @@ static mbr_status lay_out(
     return MBR_OK;
 }
 
-/* ---- Life
- * --------------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 /* The holders are looked up now, so that a wrong one is refused here and not at the first
  * sequence. */
@@ -236,8 +234,7 @@ mbr_status mbr_kv_destroy(mbr_kv *kv, mbr_error *error)
     return MBR_OK;
 }
 
-/* ---- Figures
- * ------------------------------------------------------------------------------------ */
+/* ---- Figures --------------------------------------------------------------------------------- */
 
 /* Under the lock: each record in the list learns the first token that this user still reads. */
 static void note_first_live(const mbr_kv_list *list, uint64_t first)

@@ -5,8 +5,7 @@
 
 #include <utlist.h>
 
-/* ---- Whether it can be
- * -------------------------------------------------------------------------- */
+/* ---- Whether it can be ----------------------------------------------------------------------- */
 
 static mbr_status refuse_sharing(const mbr_kv *kv, uint64_t tokens, mbr_error *error)
 {
@@ -51,8 +50,7 @@ static mbr_status check_source(const mbr_sequence *sequence, uint64_t tokens, mb
     return MBR_OK;
 }
 
-/* ---- What it consists of
- * ------------------------------------------------------------------------ */
+/* ---- What it consists of --------------------------------------------------------------------- */
 
 /* Walks the spans with a whole extent; counts where `pieces` is NULL. */
 static uint32_t walk_spans(const mbr_kv *kv, uint64_t tokens, mbr_kv_piece *pieces,
@@ -186,8 +184,7 @@ static bool make_merge(mbr_kv_prefix *prefix, mbr_sequence *source, mbr_kv_merge
     return true;
 }
 
-/* ---- Life
- * --------------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 static mbr_status keep_extents(mbr_kv_prefix *prefix, const mbr_sequence *source, mbr_error *error)
 {

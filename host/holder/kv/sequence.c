@@ -10,8 +10,7 @@ uint64_t mbr_sequence_tokens(const mbr_sequence *sequence)
     return atomic_load_explicit(&sequence->tokens, memory_order_relaxed);
 }
 
-/* ---- Streams
- * ------------------------------------------------------------------------------------ */
+/* ---- Streams --------------------------------------------------------------------------------- */
 
 static uint32_t add_stream(mbr_stream_handle *all, uint32_t count, mbr_stream_handle stream)
 {
@@ -51,8 +50,7 @@ uint32_t mbr_sequence_streams(mbr_sequence *sequence, const mbr_stream_handle *s
     return count;
 }
 
-/* ---- Create
- * ------------------------------------------------------------------------------------- */
+/* ---- Create ---------------------------------------------------------------------------------- */
 
 static mbr_status check_request(
     const mbr_kv *kv, const mbr_sequence_request *request, mbr_error *error)
@@ -279,9 +277,7 @@ mbr_status mbr_sequence_create(
     return MBR_OK;
 }
 
-/* ---- Destroy
- * ------------------------------------------------------------------------------------
- */
+/* ---- Destroy --------------------------------------------------------------------------------- */
 
 /* No copy from it begins any more, nor is anything done ahead of it, and neither is under way. */
 static void begin_end(mbr_sequence *sequence)

@@ -29,9 +29,7 @@ mbr_kv_extent *mbr_kv_extent_create(
     return extent;
 }
 
-/* ---- Lists
- * --------------------------------------------------------------------------------------
- */
+/* ---- Lists ----------------------------------------------------------------------------------- */
 
 bool mbr_kv_list_init(const mbr_kv *kv, mbr_kv_list *list, uint64_t capacity)
 {
@@ -85,9 +83,7 @@ mbr_byte_range mbr_kv_list_run(const mbr_kv_list *list, mbr_byte_range live)
         list->items[first]->offset, list->items[last]->offset + list->items[last]->bytes};
 }
 
-/* ---- Users
- * --------------------------------------------------------------------------------------
- */
+/* ---- Users ----------------------------------------------------------------------------------- */
 
 static bool slides(const mbr_kv *kv, uint32_t group)
 {

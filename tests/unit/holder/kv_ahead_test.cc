@@ -332,8 +332,7 @@ TEST(KvAhead, CacheThatMapsAhead_PinsItsEpUntilItEnds)
     EXPECT_EQ(1u, figures.pin_count);
 }
 
-/* ---- Aliases that a sharer leaves
- * --------------------------------------------------------------- */
+/* ---- Aliases that a sharer leaves ------------------------------------------------------------ */
 
 TEST(KvAlias, SharerAfterAnEndedOne_CallsNothingInAnyLayout)
 {

@@ -114,8 +114,7 @@ bool run_with_fault(KvWorld &world, size_t at, uint64_t nth, const Fault &fault)
     return met;
 }
 
-/* ---- The heap
- * ----------------------------------------------------------------------------------- */
+/* ---- The heap -------------------------------------------------------------------------------- */
 
 TEST(KvFault, Heap_FailsAtEachCallOfEachStep_TheStepIsRefusedWholeAndThenWorks)
 {
@@ -165,8 +164,7 @@ TEST(KvFault, Heap_FailsAtEachCallOfCreate_NothingIsLeft)
     EXPECT_EQ(0, heap.live);
 }
 
-/* ---- The mechanism
- * ------------------------------------------------------------------------------ */
+/* ---- The mechanism --------------------------------------------------------------------------- */
 
 TEST(KvFault, Slots_FailAtEachCallOfEachStep_TheStepIsRefusedWholeAndThenWorks)
 {

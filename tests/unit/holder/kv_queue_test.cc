@@ -332,8 +332,7 @@ TEST(KvQueue, SequenceOnACapturedStream_IsMadeWithoutTheBoundaryOfItsPrefix)
     EXPECT_EQ(MBR_OK, world.destroy(&source));
 }
 
-/* ---- Copies from a source that goes
- * ------------------------------------------------------------- */
+/* ---- Copies from a source that goes ---------------------------------------------------------- */
 
 TEST(KvQueue, Source_EndsWhileASharerStillCopiesFromIt_ItsMemoryWaitsForThatStream)
 {
@@ -472,8 +471,7 @@ TEST(KvQueue, Sequence_WithoutAStream_IsTheHostsOwn)
     world.streams.pop_back();
 }
 
-/* ---- Threads
- * ------------------------------------------------------------------------------------ */
+/* ---- Threads --------------------------------------------------------------------------------- */
 
 /* Sequences of several threads share one prefix while its source grows, slides and ends. Each
  * thread looks at rows of its own and of the prefix. */

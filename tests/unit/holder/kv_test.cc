@@ -234,8 +234,7 @@ TEST_P(KvShapes, Share_AfterTheSourceEnded_SaysWhatIsValidAndTheRestIsTheCallers
 
 INSTANTIATE_TEST_SUITE_P(All, KvShapes, ::testing::ValuesIn(all_shapes()), name_of);
 
-/* ---- Chains of prefixes
- * ------------------------------------------------------------------------- */
+/* ---- Chains of prefixes ---------------------------------------------------------------------- */
 
 TEST(Kv, Chain_EachTurnSharesTheLast_EveryExtentIsCountedOnce)
 {
@@ -263,8 +262,7 @@ TEST(Kv, Chain_EachTurnSharesTheLast_EveryExtentIsCountedOnce)
         ASSERT_EQ(MBR_OK, world.destroy(&turn));
 }
 
-/* ---- Windows
- * ------------------------------------------------------------------------------------ */
+/* ---- Windows --------------------------------------------------------------------------------- */
 
 TEST(Kv, SlidingWindow_Slides_GivesWholeExtentsBack)
 {
@@ -332,8 +330,7 @@ TEST(Kv, SlidingWindow_LeftThePrefixBehind_IsRefusedWithWhatWouldWork)
     ASSERT_EQ(MBR_OK, world.destroy(&source));
 }
 
-/* ---- Budget
- * ------------------------------------------------------------------------------------- */
+/* ---- Budget ---------------------------------------------------------------------------------- */
 
 TEST(Kv, Budget_RefusesACreate_EveryFigureIsAsBeforeAndItWorksAfterARelease)
 {
@@ -402,8 +399,7 @@ TEST(Kv, Budget_BelowOneGranule_IsRefusedInOneLine)
     ASSERT_EQ(MBR_OK, world.destroy(&one));
 }
 
-/* ---- Bad input
- * ---------------------------------------------------------------------------------- */
+/* ---- Bad input ------------------------------------------------------------------------------- */
 
 TEST(Kv, Create_BadInput_IsRefusedInOneLineThatNamesIt)
 {
@@ -533,8 +529,7 @@ TEST(Kv, Share_LayoutThatCannot_IsRefusedWithWhatWould)
     ASSERT_EQ(MBR_OK, world.destroy(&source));
 }
 
-/* ---- Strides
- * ------------------------------------------------------------------------------------ */
+/* ---- Strides --------------------------------------------------------------------------------- */
 
 TEST(Kv, Strides_OfEveryElement_AreWhereLocateSays)
 {

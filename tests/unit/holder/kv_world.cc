@@ -102,8 +102,7 @@ void KvWorld::make_extents()
     }
 }
 
-/* ---- Figures
- * ------------------------------------------------------------------------------------ */
+/* ---- Figures --------------------------------------------------------------------------------- */
 
 mbr_kv_figures KvWorld::read()
 {
@@ -160,8 +159,7 @@ uint64_t KvWorld::shared_by_arithmetic(uint64_t prefix_tokens) const
     return bytes;
 }
 
-/* ---- Contents
- * ----------------------------------------------------------------------------------- */
+/* ---- Contents -------------------------------------------------------------------------------- */
 
 /* The rows of the tokens [first, end) that live in a sequence of `live_of` tokens: where each is,
  * how long, and its own seed. */
@@ -247,8 +245,7 @@ void KvWorld::write(Tracked *tracked, uint64_t first, uint64_t end)
     return ::testing::AssertionFailure() << wrong << " in " << shape.layout;
 }
 
-/* ---- Physical bytes
- * ------------------------------------------------------------------------------ */
+/* ---- Physical bytes -------------------------------------------------------------------------- */
 
 struct Mapping {
     uint64_t start, end, offset;
@@ -300,8 +297,7 @@ uint64_t KvWorld::physical_live_bytes(const std::vector<const Tracked *> &all)
     return bytes;
 }
 
-/* ---- Life
- * --------------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 mbr_status KvWorld::create(Tracked *tracked, uint64_t tokens, const TrackedPrefix *prefix,
     uint64_t prefix_tokens, size_t on, mbr_refusal *refusal)
