@@ -338,12 +338,13 @@ mbr_status mbr_manager_destroy_holder(
     mbr_table_take(&manager->holders, holder.value); /* from now on nobody finds it */
     mbr_end_close(manager, &record->closing);
     mbr_await_walks(manager);
+    mbr_holder_stop_asking(record->holder); /* nor asks it, also if it stays below */
+    mbr_end_givers(manager, record);
     status = mbr_holder_destroy(record->holder, error);
     if (status != MBR_OK) { /* a call that had found it before took bytes for it */
         mbr_manager_log(manager, MBR_LOG_ERROR, "a holder is leaked: it was used while it ended");
         return status;
     }
-    mbr_end_givers(manager, record);
     forget_holder(manager, record);
     mbr_unrefer(manager, &record->authority->holder_count);
     mbr_heap_release(&manager->heap, record);
