@@ -340,9 +340,9 @@ void mbr_kernel_cache_release(mbr_kernel_cache *cache, uint64_t key, mbr_stream_
 
 typedef struct mbr_kernel_walk {
     uint64_t number;
-    uint64_t key;           /* of what it looks at */
-    uint64_t used;          /* the use after which that is idle */
-    mbr_stream_handle busy; /* found not to be done */
+    uint64_t key;  /* of what it looks at */
+    uint64_t used; /* the use after which that is idle */
+    mbr_busy_streams busy;
 } mbr_kernel_walk;
 
 /* On to the least recently used copy that nobody uses and this walk has not seen. */

@@ -126,7 +126,7 @@ static mbr_status make_room_locked(
 /* ---- In */
 
 /* One more goes, for want of bytes in the ledger. Those whose work is not done yet are late. */
-static bool give_one_up(mbr_weights *weights, uint64_t *late_bytes, mbr_stream_handle *busy)
+static bool give_one_up(mbr_weights *weights, uint64_t *late_bytes, mbr_busy_streams *busy)
 {
     mbr_item was = {0};
     mbr_lock_take(&weights->lock);
@@ -152,7 +152,7 @@ static mbr_status allocate(mbr_weights *weights, uint32_t index, mbr_stream_hand
     mbr_alloc_request request = {MBR_SIZED(mbr_alloc_request), .binding = weights->binding,
         .holder = weights->holder, .stream = stream, .bytes = weights->views[index].bytes,
         .align_bytes = ITEM_ALIGN_BYTES, .tag = index, .refusal = refusal};
-    mbr_stream_handle busy = {0};
+    mbr_busy_streams busy = {0};
     for (uint64_t late_bytes = 0;;) {
         mbr_status status = mbr_alloc(weights->manager, &request, result, error);
         if (MBR_STATUS_CLASS(status) != MBR_CLASS_EXHAUSTED)
@@ -388,7 +388,7 @@ void mbr_weights_done(mbr_weights *weights, uint32_t index, mbr_stream_handle st
 /* ---- Giving */
 
 /* Its work is done. The lock is dropped meanwhile, and the item marked. */
-static bool is_quiet_locked(mbr_weights *weights, uint32_t index, mbr_stream_handle *busy)
+static bool is_quiet_locked(mbr_weights *weights, uint32_t index, mbr_busy_streams *busy)
     MBR_REQUIRES(&weights->lock)
 {
     mbr_item *item = &weights->items[index];
@@ -407,7 +407,7 @@ static bool is_quiet_locked(mbr_weights *weights, uint32_t index, mbr_stream_han
 uint64_t mbr_weights_could_give(mbr_weights *weights, uint64_t wanted_bytes)
 {
     uint64_t bytes = 0;
-    mbr_stream_handle busy = {0};
+    mbr_busy_streams busy = {0};
     mbr_lock_take(&weights->lock);
     for (uint32_t i = 0; i < weights->item_count && bytes < wanted_bytes; i++) {
         if (weights->items[i].state == MBR_ITEM_RESIDENT && weights->items[i].user_count == 0 &&
@@ -433,7 +433,7 @@ static uint32_t choose_quiet_locked(mbr_weights *weights, uint64_t give)
 uint64_t mbr_weights_give(mbr_weights *weights, uint64_t wanted_bytes)
 {
     uint64_t bytes = 0;
-    mbr_stream_handle busy = {0};
+    mbr_busy_streams busy = {0};
     mbr_lock_take(&weights->lock);
     uint64_t give = ++weights->give_serial;
     for (uint32_t tries = weights->item_count; tries != 0 && bytes < wanted_bytes; tries--) {

@@ -63,6 +63,12 @@ class Meanwhile
     /* So does every wait from now on: for a call that waits more than once, and whose answer cannot
      * be asked for again. None of its streams may be stalled. */
     void be_patient() { is_patient() = true; }
+    /* How often its streams were waited for. */
+    static std::atomic<uint64_t> &waits()
+    {
+        static std::atomic<uint64_t> count;
+        return count;
+    }
 
   private:
     HostWorld &world_;
@@ -87,6 +93,7 @@ class Meanwhile
         mbr_outcome *outcome, mbr_error *error)
     {
         mbr_line_wait_request patient = *request;
+        waits()++;
         if (act() || is_patient())
             patient.deadline_ns = kNever;
         mbr_status status = order().wait(instance, &patient, outcome, error);

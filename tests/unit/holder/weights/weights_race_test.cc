@@ -10,12 +10,13 @@ namespace membrane
 namespace
 {
 
-/* Item 0 alone, over an EP whose waits act. */
-mbr_weights *watched_weights(WeightsWorld &world, const Meanwhile &meanwhile)
+/* The first items, over an EP whose waits act. */
+mbr_weights *watched_weights(
+    WeightsWorld &world, const Meanwhile &meanwhile, uint32_t item_count = 1)
 {
     mbr_weights *watched = nullptr;
-    auto request = world.request(kItem);
-    request.item_count = 1;
+    auto request = world.request(item_count * kItem);
+    request.item_count = item_count;
     request.binding = meanwhile.binding;
     EXPECT_EQ(MBR_OK, mbr_weights_create(world.manager, &request, &watched, &world.error))
         << world.error.text;
@@ -81,6 +82,33 @@ TEST(Weights, DestroyedWhileItLooksWhatToGive_WaitsForTheLook)
         [&] { destroyed = call_meanwhile([&] { return mbr_weights_destroy(watched, nullptr); }); });
     EXPECT_EQ(kItem, mbr_weights_could_give(watched, kItem));
     EXPECT_EQ(MBR_OK, destroyed.get());
+}
+
+/* Layers that are used in turns on two streams, say. */
+TEST(Weights, ItemsOfTwoBusyStreams_EachStreamIsWaitedForOnce)
+{
+    WeightsWorld world(6, 6);
+    SKIP_WITHOUT_CPU_EP(world);
+    Meanwhile meanwhile(world);
+    mbr_weights *watched = watched_weights(world, meanwhile, 6);
+    mbr_stream_handle streams[] = {meanwhile.stream, meanwhile.attach()};
+    {
+        Gate first(world, meanwhile.streams[0].first), second(world, meanwhile.streams[1].first);
+        for (uint32_t i = 0; i < 6; i++) {
+            uint64_t address;
+            ASSERT_EQ(MBR_OK,
+                mbr_weights_use(watched, i, streams[i % 2], &address, nullptr, &world.error));
+            mbr_weights_done(watched, i, streams[i % 2]);
+        }
+        uint64_t before = Meanwhile::waits();
+        EXPECT_EQ(0u, mbr_weights_could_give(watched, UINT64_MAX));
+        EXPECT_EQ(before + 2, Meanwhile::waits());
+        EXPECT_EQ(0u, mbr_weights_give(watched, UINT64_MAX));
+        EXPECT_EQ(before + 4, Meanwhile::waits());
+    }
+    EXPECT_EQ(
+        6 * kItem, given_soon(6 * kItem, [&](uint64_t n) { return mbr_weights_give(watched, n); }));
+    EXPECT_EQ(MBR_OK, mbr_weights_destroy(watched, &world.error)) << world.error.text;
 }
 
 } // namespace
