@@ -152,12 +152,15 @@ static void release_pieces(const mbr_sequence *sequence, mbr_kv_pieces *pieces)
         mbr_heap_release(&sequence->kv->heap, pieces->pieces);
 }
 
-/* It needs no more. */
-static uint64_t bytes_of(const mbr_kv_pieces *pieces)
+/* What the growth is to commit: that from 0 on passes over what was attached. */
+static uint64_t missing_bytes(
+    const mbr_sequence *sequence, mbr_kv_reach reach, const mbr_kv_pieces *pieces)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < pieces->count; i++)
         bytes += pieces->pieces[i].bytes;
+    for (uint32_t i = 0; i < sequence->kv->group_count && reach.from == 0; i++)
+        bytes -= sequence->groups[i].shared.bytes;
     return bytes;
 }
 
@@ -179,7 +182,7 @@ static mbr_status grow(mbr_sequence *sequence, mbr_kv_reach reach, mbr_refusal *
      * with the beginning of the next one, and that other streams than its own are not done with. */
     status = mbr_range_grow(kv->manager, &request, result, error);
     if (!reach.ahead && MBR_STATUS_CLASS(status) == MBR_CLASS_EXHAUSTED &&
-        mbr_kv_take_back(kv, bytes_of(&pieces)) != 0)
+        mbr_kv_take_back(kv, missing_bytes(sequence, reach, &pieces)) != 0)
         status = mbr_range_grow(kv->manager, &request, result, error);
     release_pieces(sequence, &pieces);
     return status;

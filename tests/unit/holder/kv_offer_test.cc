@@ -77,6 +77,32 @@ TEST(KvOffer, OfGrowthThatIsRefused_NoMoreThanItNeedsGoesBack)
     EXPECT_TRUE(world.clean());
 }
 
+// What a prefix brings along is there already.
+TEST(KvOffer, OfSequenceWithAPrefixThatIsRefused_NoMoreThanItsOwnGoesBack)
+{
+    AheadWorld world(kPlain, "window-major", 4 * kMiB, 96 * 1024);
+    Tracked source, one, two, three;
+    TrackedPrefix prefix;
+    ASSERT_EQ(MBR_OK, world.create(&source, 32));
+    ASSERT_EQ(MBR_OK, world.share(&source, 32, &prefix)) << world.error.text;
+    ASSERT_EQ(MBR_OK, world.destroy(&source));
+    ASSERT_EQ(MBR_OK, world.create(&one, 10));
+    ASSERT_EQ(MBR_OK, world.create(&two, 10));
+    for (int i = 0; i < 6; i++) {
+        ASSERT_EQ(MBR_OK, world.append(&one, 1));
+        ASSERT_EQ(MBR_OK, world.append(&two, 1));
+        world.pass(10);
+    }
+    ASSERT_EQ(2 * kExtent, world.offered(one) + world.offered(two));
+    EXPECT_EQ(MBR_OK, world.create(&three, 42, &prefix, 32)) << world.error.text;
+    EXPECT_EQ(kExtent, world.offered(one) + world.offered(two));
+    EXPECT_TRUE(world.holds(one) && world.holds(two) && world.holds(three));
+    for (Tracked *each : {&one, &two, &three})
+        EXPECT_EQ(MBR_OK, world.destroy(each));
+    world.end(&prefix);
+    EXPECT_TRUE(world.clean());
+}
+
 // It could not give it: nobody is to give in vain beside it.
 TEST(KvOffer, WhatACaptureKeeps_AnswersNoTicket)
 {
