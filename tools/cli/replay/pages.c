@@ -251,7 +251,7 @@ mbr_status replay_leaf_end(replay_pages *pages, replay_leaf *leaf, mbr_error *er
     mbr_status status = mbr_paged_restore(leaf->store, leaf->sequence, NULL, error);
     if (status == MBR_OK)
         status = check_all(pages, leaf, error);
-    mbr_status ended = mbr_paged_end(leaf->store, leaf->sequence, NULL);
+    mbr_status ended = mbr_paged_end(leaf->store, leaf->sequence, status == MBR_OK ? error : NULL);
     leaf->sequence.value = 0;
     replay_written_finish(&leaf->written);
     return status == MBR_OK ? ended : status;
