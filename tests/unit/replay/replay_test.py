@@ -132,6 +132,7 @@ class Report(unittest.TestCase):
         self.check_end(report)
         self.assertEqual((report["pages"]["written_rows"], report["pages"]["verified_rows"]), (1, 1))
 
+    def test_sources_that_are_protected_serve_as_others_do(self):
         for layout in ("seq-major", "window-major"):
             report = replay(self, SAMPLE, "--protect", "--verify", "--fork-every", "2", "--budget", "96MiB", "--model", SMALL,
                             "--layout", layout, "--extent", "64KiB", "--max-requests", "40")
