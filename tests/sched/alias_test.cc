@@ -246,21 +246,4 @@ TEST(Sched_Alias, SealedSourceAgainstTheEndsOfOthers_IsWritableInTheEnd)
     ExpectHolds(ExploreRandom(Make<SealedSourceAgainstEnds>()));
 }
 
-// Every fiber's slot in the governor is counted, and code outside of the bodies has one for good.
-class EverySlot : public PrefixScenario
-{
-  public:
-    explicit EverySlot(Draw &draw) : PrefixScenario(draw) { Live(0, 1); }
-
-    std::vector<std::function<void()>> Bodies() override
-    {
-        return std::vector<std::function<void()>>(SCHED_FIBER_LIMIT, [this] { Live(0, 1); });
-    }
-};
-
 } // namespace
-
-MakeScenario sched_test::FirstUse()
-{
-    return Make<EverySlot>();
-}

@@ -285,21 +285,4 @@ TEST(Sched_Backing, FreeAgainstTrim_NobodyHasABlockThatIsInUse)
     ExpectHolds(ExploreRandom(Make<FreeAgainstTrim>()));
 }
 
-// Every fiber's slot in the governor is counted, and code outside of the bodies has one for good.
-class EverySlot : public BackingScenario
-{
-  public:
-    explicit EverySlot(Draw &draw) : BackingScenario(draw) { Live(0, 1); }
-
-    std::vector<std::function<void()>> Bodies() override
-    {
-        return std::vector<std::function<void()>>(SCHED_FIBER_LIMIT, [this] { Live(0, 1); });
-    }
-};
-
 } // namespace
-
-MakeScenario sched_test::FirstUse()
-{
-    return Make<EverySlot>();
-}

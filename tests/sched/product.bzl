@@ -165,6 +165,7 @@ _INCLUDED = {
     ],
     "backing": [
         ":backing",
+        ":backing_world",
         ":ep",
         ":product_headers",
     ],
@@ -226,7 +227,7 @@ def product(world):
     )
 
 def twin(name, stem, edit, test, scenario, package = "//governor", world = "governor"):
-    """The product with one step less, in which a scenario must fail.
+    """A twin: the product with one step taken out of one file, and the scenario that must notice.
 
     Args:
       name: of the test: what is missing.
