@@ -2,10 +2,10 @@
 // mechanism's slots. The step is refused and leaves the books as they were, or it did without;
 // then it works, and the scenario goes on to its end with every content intact.
 #include "tests/unit/holder/kv_world.h"
+#include "tests/unit/holder/meanwhile.h"
 
 #include "tests/support/faulty/failing.h"
 
-#include <chrono>
 #include <functional>
 #include <future>
 
@@ -227,8 +227,8 @@ TEST(KvFault, Attach_UndoFails_ResidueIsReportedAndTheOthersAreUndisturbed)
 }
 
 // Watches what of a cache still counts while one of its records is taken apart. Where somebody asks
-// for it meanwhile and is told that nothing does, he could end the cache under the call. Whoever
-// waits for its lock is given a moment, and then answered later.
+// for it meanwhile and is told that nothing does, he could end the cache under the call. Who waits
+// for its lock is answered later.
 struct AskingHeap {
     explicit AskingHeap(uint64_t mbr_kv_figures::*counted) : count(counted)
     {
@@ -243,13 +243,13 @@ struct AskingHeap {
     }
     void ask()
     {
-        auto answer = std::async(std::launch::async, [cache = kv, counted = count] {
+        auto answer = call_beside([cache = kv, counted = count] {
             auto figures = sized<mbr_kv_figures>();
             EXPECT_EQ(MBR_OK, mbr_kv_read(cache, &figures, nullptr));
             return figures.*counted;
         });
         asked++;
-        if (answer.wait_for(std::chrono::milliseconds(20)) == std::future_status::ready)
+        if (is_back(answer))
             early += answer.get() == 0;
         else
             later.push_back(std::move(answer));
