@@ -191,23 +191,30 @@ TEST(Grow, FillsOnAStreamThatIsDetached_KeepTheirExtentsForGood)
     EXPECT_EQ(MBR_OK, mbr_context_attach_stream(world.context, native, &world.stream, nullptr));
 } /* what is leaked does not keep the context */
 
-/* What another EP lost before it was done was another group's all the time (I21). */
-TEST(Grow, FillsThatALossTookAlong_AreDoneAgainForTheNext)
+/* A range of group 1 whose fills, of what group 0 had, went along with the world's EP. */
+mbr_range *lose_while_it_grows(World &world)
 {
-    World world;
     mbr_range_grow_result result = {};
-    mbr_range *lost = with_stale_cache(world);
-    EXPECT_EQ(MBR_OK, world.end(lost));
-    lost = reserve_for(world, world.context, 1);
+    EXPECT_EQ(MBR_OK, world.end(with_stale_cache(world)));
+    mbr_range *lost = reserve_for(world, world.context, 1);
     EXPECT_EQ(MBR_RESIDUAL, grow_on(world, lost, world.stream, &result, [](void *context) {
         mbr_context_lose(static_cast<mbr_context *>(context));
         return static_cast<mbr_status>(MBR_NOT_READY);
     }));
+    return lost;
+}
+
+/* What another EP lost before it was done was another group's all the time (I21). */
+TEST(Grow, FillsThatALossTookAlong_AreDoneAgainForTheNext)
+{
+    World world;
+    mbr_range *lost = lose_while_it_grows(world);
     EXPECT_EQ(4u, world.line.fill_count);
     mbr_backing_trim(world.backing, UINT64_MAX);
     EXPECT_EQ(4 * kGranule, world.kept().pooled_bytes);
     SecondContext second(world);
     mbr_range *next = reserve_for(world, second.context, 1);
+    mbr_range_grow_result result = {};
     EXPECT_EQ(MBR_OK, grow_on(world, next, second.stream, &result));
     EXPECT_EQ(4 * kGranule, result.pooled_bytes);
     EXPECT_EQ(4u, second.line.fill_count);
@@ -219,14 +226,7 @@ TEST(Grow, FillsThatALossTookAlong_AreDoneAgainForTheNext)
 TEST(Grow, FillsThatALossTookAlong_LetTheirContextGoWhileAnotherLives)
 {
     World world;
-    mbr_range_grow_result result = {};
-    mbr_range *lost = with_stale_cache(world);
-    EXPECT_EQ(MBR_OK, world.end(lost));
-    lost = reserve_for(world, world.context, 1);
-    EXPECT_EQ(MBR_RESIDUAL, grow_on(world, lost, world.stream, &result, [](void *context) {
-        mbr_context_lose(static_cast<mbr_context *>(context));
-        return static_cast<mbr_status>(MBR_NOT_READY);
-    }));
+    mbr_range *lost = lose_while_it_grows(world);
     EXPECT_EQ(MBR_OK, world.end(lost));
     mbr_ep_figures figures = {};
     figures.struct_size = sizeof(figures);

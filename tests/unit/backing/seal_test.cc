@@ -503,20 +503,14 @@ TEST(Seal, RecordOfTheSourceServesARangeThatIsEdited_NobodyWaitsForIt)
     world.end(world.source);
     mbr_range *next = world.reserve(16 * kGranule);
     ASSERT_EQ(world.source, next);
-    mbr_range_part part = {next, 0, 0, kGranule};
     mbr_grow_options options = {};
-    options.holder = world.kv;
-    options.parts = &part;
-    options.part_count = 1;
     options.publish_context = &world;
     options.publish = [](void *context) -> mbr_status {
         auto *inside = static_cast<SealWorld *>(context);
         EXPECT_EQ(MBR_OK, inside->seal()) << inside->error.text;
         return MBR_OK;
     };
-    mbr_range_grow_result result = {};
-    result.struct_size = sizeof(result);
-    EXPECT_EQ(MBR_OK, mbr_backing_grow(world.backing, &options, &result, nullptr));
+    EXPECT_EQ(MBR_OK, world.grow_with(options, {next, 0, 0, kGranule}));
     EXPECT_EQ(0u, world.sealed_bytes());
     world.end_prefix();
     world.end(next);
