@@ -124,11 +124,7 @@ TEST_F(Abandon, QueuedReleases_GoOnAndAPollEndsTheBinding)
     authority.limit_bytes = kMiB;
     ASSERT_EQ(MBR_OK,
         mbr_manager_create_authority(world.manager, &authority, &world.authority, &world.error));
-    auto holder = sized<mbr_holder_request>();
-    holder.authority = world.authority;
-    holder.name = "next";
-    holder.role = MBR_ROLE_KV;
-    holder.allowance_bytes = MBR_NO_ALLOWANCE;
+    auto holder = world.holder_request(MBR_ROLE_KV, "next");
     ASSERT_EQ(
         MBR_OK, mbr_manager_create_holder(world.manager, &holder, &world.holder, &world.error));
 }

@@ -205,12 +205,8 @@ TEST(Manager, MoreHoldersInTurnThanABindingKnows_TheirPlacesAreUsedAgain)
     ASSERT_EQ(
         MBR_OK, mbr_manager_switch(world.manager, older, &next, &world.binding, &world.error));
     for (int i = 0; i < 1100; i++) { /* above the 1024 of a binding */
-        auto request = sized<mbr_holder_request>();
-        request.role = MBR_ROLE_WORKSPACE;
-        request.authority = world.authority;
         std::string name = "h" + std::to_string(i);
-        request.name = name.c_str();
-        request.allowance_bytes = MBR_NO_ALLOWANCE;
+        auto request = world.holder_request(MBR_ROLE_WORKSPACE, name.c_str());
         mbr_holder_handle holder, first = world.holder;
         ASSERT_EQ(
             MBR_OK, mbr_manager_create_holder(world.manager, &request, &holder, &world.error));

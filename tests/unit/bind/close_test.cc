@@ -182,11 +182,8 @@ TEST(Close, AfterALeakUnderAnAuthorityThatMeasures_EverythingButTheAuthorityClos
     ASSERT_EQ(
         MBR_OK, mbr_manager_create_authority(world.manager, &request, &measuring, &world.error))
         << world.error.text;
-    auto holder_request = sized<mbr_holder_request>();
-    holder_request.role = MBR_ROLE_KV;
+    auto holder_request = world.holder_request(MBR_ROLE_KV, "of it");
     holder_request.authority = measuring;
-    holder_request.name = "of it";
-    holder_request.allowance_bytes = MBR_NO_ALLOWANCE;
     mbr_holder_handle first_holder = world.holder;
     mbr_binding_handle first_binding = world.binding;
     ASSERT_EQ(MBR_OK,

@@ -12,11 +12,7 @@ namespace
 
 mbr_holder_handle make_holder(HostWorld &world, const char *name)
 {
-    auto request = sized<mbr_holder_request>();
-    request.role = MBR_ROLE_PREFIX;
-    request.authority = world.authority;
-    request.name = name;
-    request.allowance_bytes = MBR_NO_ALLOWANCE;
+    auto request = world.holder_request(MBR_ROLE_PREFIX, name);
     mbr_holder_handle holder = {0};
     EXPECT_EQ(MBR_OK, mbr_manager_create_holder(world.manager, &request, &holder, &world.error))
         << world.error.text;

@@ -37,13 +37,8 @@ HostWorld::HostWorld(uint64_t limit, const mbr_manager_seams *seams, const char 
     authority_request.shared_folder = shared_folder;
     EXPECT_EQ(MBR_OK, mbr_manager_create_authority(manager, &authority_request, &authority, &error))
         << error.text;
-    auto holder_request = sized<mbr_holder_request>();
-    holder_request.role = MBR_ROLE_KV;
-    holder_request.authority = authority;
-    holder_request.name = "kv";
-    holder_request.allowance_bytes = MBR_NO_ALLOWANCE;
-    EXPECT_EQ(MBR_OK, mbr_manager_create_holder(manager, &holder_request, &holder, &error))
-        << error.text;
+    auto payer = holder_request(MBR_ROLE_KV, "kv");
+    EXPECT_EQ(MBR_OK, mbr_manager_create_holder(manager, &payer, &holder, &error)) << error.text;
     create_ep();
     auto request = bind_request();
     EXPECT_EQ(MBR_OK, mbr_manager_bind(manager, &request, &binding, &error)) << error.text;
@@ -159,6 +154,16 @@ mbr_bind_request HostWorld::bind_request() const
     request.ep = ep;
     request.authority = authority;
     request.cache_keep_bytes = UINT64_MAX;
+    return request;
+}
+
+mbr_holder_request HostWorld::holder_request(uint32_t role, const char *name) const
+{
+    auto request = sized<mbr_holder_request>();
+    request.role = role;
+    request.authority = authority;
+    request.name = name;
+    request.allowance_bytes = MBR_NO_ALLOWANCE;
     return request;
 }
 

@@ -62,6 +62,8 @@ class HostWorld
 
     uint32_t tier() const { return brings_ep ? MBR_TIER_DEVICE : MBR_TIER_HOST; }
     mbr_bind_request bind_request() const;
+    /* Of the world's authority, without an allowance. */
+    mbr_holder_request holder_request(uint32_t role, const char *name) const;
     /* For a further EP, of the same streams. */
     mbr_ep_request ep_request(const char *name) const;
     mbr_range_reserve_result reserve(uint64_t bytes, uint64_t unit = 0);

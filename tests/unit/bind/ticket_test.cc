@@ -36,10 +36,7 @@ class Tickets : public ::testing::Test
     mbr_holder_handle Holder(const char *name, Asked *asked = nullptr,
         uint64_t allowance_bytes = MBR_NO_ALLOWANCE, uint32_t flags = 0)
     {
-        auto request = sized<mbr_holder_request>();
-        request.role = MBR_ROLE_KV;
-        request.authority = world.authority;
-        request.name = name;
+        auto request = world.holder_request(MBR_ROLE_KV, name);
         request.allowance_bytes = allowance_bytes;
         request.flags = flags;
         if (asked != nullptr)

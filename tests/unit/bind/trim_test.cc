@@ -135,11 +135,7 @@ TEST(Trim, AllocationThatLacksBytes_AsksOtherCachesForThoseAlone)
         mbr_holder_handle holder;
         uint64_t asked;
     } cache = {&world, {0}, 0};
-    auto request = sized<mbr_holder_request>();
-    request.role = MBR_ROLE_CACHE;
-    request.authority = world.authority;
-    request.name = "cache";
-    request.allowance_bytes = MBR_NO_ALLOWANCE;
+    auto request = world.holder_request(MBR_ROLE_CACHE, "cache");
     request.pressed.context = &cache;
     request.pressed.ask = [](void *context, const mbr_pressure *pressure) -> uint64_t {
         static_cast<Cache *>(context)->asked = pressure->bytes;
@@ -179,11 +175,8 @@ TEST(Trim, OfTwoAuthorities_KeepsTheBytesInTotal)
     mbr_authority_handle authority, first_authority = world.authority;
     ASSERT_EQ(MBR_OK,
         mbr_manager_create_authority(world.manager, &authority_request, &authority, &world.error));
-    auto holder_request = sized<mbr_holder_request>();
-    holder_request.role = MBR_ROLE_KV;
+    auto holder_request = world.holder_request(MBR_ROLE_KV, "other");
     holder_request.authority = authority;
-    holder_request.name = "other";
-    holder_request.allowance_bytes = MBR_NO_ALLOWANCE;
     mbr_holder_handle holder, first_holder = world.holder;
     ASSERT_EQ(
         MBR_OK, mbr_manager_create_holder(world.manager, &holder_request, &holder, &world.error));

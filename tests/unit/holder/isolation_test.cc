@@ -118,11 +118,8 @@ class Tenants : public HostWorld
         bind.isolation_group = group;
         bind.cache_keep_bytes = keep_bytes;
         EXPECT_EQ(MBR_OK, mbr_manager_bind(manager, &bind, &made.binding, &error)) << error.text;
-        auto payer = sized<mbr_holder_request>();
-        payer.role = MBR_ROLE_KV;
+        auto payer = holder_request(MBR_ROLE_KV, "tenant");
         payer.authority = under;
-        payer.name = "tenant";
-        payer.allowance_bytes = MBR_NO_ALLOWANCE;
         EXPECT_EQ(MBR_OK, mbr_manager_create_holder(manager, &payer, &made.holder, &error));
         return made;
     }

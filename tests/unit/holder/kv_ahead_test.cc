@@ -12,29 +12,37 @@ namespace membrane
 namespace
 {
 
-TEST(KvAhead, StepsOfASteadyPace_CallNothingAndMoveNothing)
+// With layers of one group, and of two.
+template <typename Body> void in_each_layout(Body body)
 {
     for (const char *layout : {"head-major", "seq-major", "token-major", "window-major"})
         for (const char *geometry : {kPlain, kTwoGroups}) {
             SCOPED_TRACE(std::string(layout) + " " + geometry);
-            AheadWorld world(geometry, layout);
-            Tracked one;
-            ASSERT_EQ(MBR_OK, world.create(&one, 15));
-            world.decode(&one, 4); // it is seen that it grows
-            uint64_t calls = world.calls();
-            uint64_t slow = world.decode(&one, 200);
-            EXPECT_LT(calls, world.calls()); // somebody did
-            // What windows leave behind may be unmapped in a step: the two-group cache alone calls.
-            EXPECT_TRUE(geometry == kTwoGroups || slow == 0) << slow;
-            EXPECT_TRUE(world.holds(one));
-            world.rest();
-            world.settle();
-            auto figures = world.read();
-            EXPECT_EQ(figures.committed_bytes, world.paid(world.holder).charged_bytes);
-            EXPECT_EQ(world.committed_by_arithmetic(one), figures.committed_bytes);
-            EXPECT_TRUE(world.clean());
-            EXPECT_EQ(MBR_OK, world.destroy(&one));
+            body(geometry, layout);
         }
+}
+
+TEST(KvAhead, StepsOfASteadyPace_CallNothingAndMoveNothing)
+{
+    in_each_layout([](const char *geometry, const char *layout) {
+        AheadWorld world(geometry, layout);
+        Tracked one;
+        ASSERT_EQ(MBR_OK, world.create(&one, 15));
+        world.decode(&one, 4); // it is seen that it grows
+        uint64_t calls = world.calls();
+        uint64_t slow = world.decode(&one, 200);
+        EXPECT_LT(calls, world.calls()); // somebody did
+        // What windows leave behind may be unmapped in a step: the two-group cache alone calls.
+        EXPECT_TRUE(geometry == kTwoGroups || slow == 0) << slow;
+        EXPECT_TRUE(world.holds(one));
+        world.rest();
+        world.settle();
+        auto figures = world.read();
+        EXPECT_EQ(figures.committed_bytes, world.paid(world.holder).charged_bytes);
+        EXPECT_EQ(world.committed_by_arithmetic(one), figures.committed_bytes);
+        EXPECT_TRUE(world.clean());
+        EXPECT_EQ(MBR_OK, world.destroy(&one));
+    });
 }
 
 TEST(KvAhead, GrowthThatTakesAnOffer_IsCountedAsOne)
@@ -72,35 +80,31 @@ TEST(KvAhead, StepOverSomeExtents_TakesOneOffer)
 
 TEST(KvAhead, WhatARestingSequenceIsOffered_GoesBackAndStaysMapped)
 {
-    for (const char *layout : {"head-major", "seq-major", "token-major", "window-major"})
-        for (const char *geometry : {kPlain, kTwoGroups}) {
-            SCOPED_TRACE(std::string(layout) + " " + geometry);
-            AheadWorld world(geometry, layout);
-            Tracked one;
-            ASSERT_EQ(MBR_OK, world.create(&one, 15));
-            uint64_t most = 0;
-            for (int i = 0; i < 40 && most == 0; i++) {
-                world.decode(&one, 1);
-                most = world.offered(one);
-            }
-            EXPECT_NE(0u, most);
-            world.settle();
-            uint64_t capacity = world.read(one).capacity_tokens;
-            uint64_t mapped = world.figures().mapped_bytes;
-            world.rest();
-            EXPECT_EQ(0u, world.offered(one));
-            EXPECT_EQ(capacity, world.read(one).capacity_tokens); // it had never been promised
-            EXPECT_EQ(mapped, world.figures().mapped_bytes);
-            EXPECT_TRUE(world.clean());
-            uint64_t called = world.calls();
-            ASSERT_EQ(MBR_OK, world.append(&one, capacity + 1 - one.ids.size()));
-            EXPECT_EQ(called, world.calls()); // it stands there still
-            EXPECT_TRUE(world.holds(one));
-            EXPECT_EQ(MBR_OK, world.destroy(&one));
+    in_each_layout([](const char *geometry, const char *layout) {
+        AheadWorld world(geometry, layout);
+        Tracked one;
+        ASSERT_EQ(MBR_OK, world.create(&one, 15));
+        uint64_t most = 0;
+        for (int i = 0; i < 40 && most == 0; i++) {
+            world.decode(&one, 1);
+            most = world.offered(one);
         }
+        EXPECT_NE(0u, most);
+        world.settle();
+        uint64_t capacity = world.read(one).capacity_tokens;
+        uint64_t mapped = world.figures().mapped_bytes;
+        world.rest();
+        EXPECT_EQ(0u, world.offered(one));
+        EXPECT_EQ(capacity, world.read(one).capacity_tokens); // it had never been promised
+        EXPECT_EQ(mapped, world.figures().mapped_bytes);
+        EXPECT_TRUE(world.clean());
+        uint64_t called = world.calls();
+        ASSERT_EQ(MBR_OK, world.append(&one, capacity + 1 - one.ids.size()));
+        EXPECT_EQ(called, world.calls()); // it stands there still
+        EXPECT_TRUE(world.holds(one));
+        EXPECT_EQ(MBR_OK, world.destroy(&one));
+    });
 }
-
-constexpr uint64_t kTight = 160 * 1024; // a limit
 
 // Another sequence takes the rest of the limit to the byte, and what is ready for this one, which
 // needs it for its next tokens.
@@ -135,11 +139,7 @@ TEST(KvAhead, WhatIsOffered_GoesToWhoeverIsRefusedInTheCache)
 TEST(KvAhead, WhatIsOffered_AnswersTheTicketOfAnotherHolder)
 {
     AheadWorld world(kPlain, "window-major", 4 * kMiB, kTight);
-    auto holder_request = sized<mbr_holder_request>();
-    holder_request.authority = world.authority;
-    holder_request.name = "another";
-    holder_request.role = MBR_ROLE_WORKSPACE;
-    holder_request.allowance_bytes = MBR_NO_ALLOWANCE;
+    auto holder_request = world.holder_request(MBR_ROLE_WORKSPACE, "another");
     mbr_holder_handle another;
     ASSERT_EQ(
         MBR_OK, mbr_manager_create_holder(world.manager, &holder_request, &another, &world.error));
@@ -167,10 +167,7 @@ TEST(KvAhead, WhatIsOffered_AnswersTheTicketOfAnotherHolder)
 TEST(KvAhead, AllowanceThatIsUsedUp_OffersNothingAndIsToldByTheGrowth)
 {
     AheadWorld world;
-    auto request = sized<mbr_holder_request>();
-    request.authority = world.authority;
-    request.name = "narrow";
-    request.role = MBR_ROLE_KV;
+    auto request = world.holder_request(MBR_ROLE_KV, "narrow");
     request.allowance_bytes = kExtent;
     mbr_holder_handle narrow;
     ASSERT_EQ(MBR_OK, mbr_manager_create_holder(world.manager, &request, &narrow, &world.error))
@@ -336,39 +333,37 @@ TEST(KvAhead, CacheThatMapsAhead_PinsItsEpUntilItEnds)
 
 TEST(KvAlias, SharerAfterAnEndedOne_CallsNothingInAnyLayout)
 {
-    for (const char *layout : {"head-major", "seq-major", "token-major", "window-major"})
-        for (const char *geometry : {kPlain, kTwoGroups}) {
-            SCOPED_TRACE(std::string(layout) + " " + geometry);
-            AheadWorld world(geometry, layout, 0);
-            Tracked source, first, second, third;
-            TrackedPrefix prefix;
-            ASSERT_EQ(MBR_OK, world.create(&source, 200));
-            ASSERT_EQ(MBR_OK, world.share(&source, 200, &prefix)) << world.error.text;
-            ASSERT_EQ(MBR_OK, world.create(&first, 230, &prefix, 200, 1));
-            ASSERT_EQ(MBR_OK, world.destroy(&first));
-            world.settle();
-            uint64_t calls = world.calls();
-            ASSERT_EQ(MBR_OK, world.create(&second, 230, &prefix, 200, 1));
-            EXPECT_EQ(calls, world.calls());
-            EXPECT_TRUE(world.holds(second));
-            EXPECT_TRUE(world.holds(source));
-            ASSERT_EQ(MBR_OK, world.create(&third, 230, &prefix, 150, 2)); // beside it: afresh
-            EXPECT_TRUE(world.holds(third));
-            EXPECT_TRUE(world.clean());
-            ASSERT_EQ(MBR_OK, world.destroy(&second));
-            ASSERT_EQ(MBR_OK, world.destroy(&third));
-            world.settle();
-            // A shorter one takes what it needs; the rest makes room for its own rows.
-            ASSERT_EQ(MBR_OK, world.create(&first, 230, &prefix, 120, 1));
-            ASSERT_EQ(MBR_OK, world.append(&first, 100));
-            EXPECT_TRUE(world.holds(first));
-            EXPECT_TRUE(world.holds(source));
-            world.end(&prefix);
-            EXPECT_TRUE(world.holds(first));
-            EXPECT_TRUE(world.clean());
-            EXPECT_EQ(MBR_OK, world.destroy(&first));
-            EXPECT_EQ(MBR_OK, world.destroy(&source));
-        }
+    in_each_layout([](const char *geometry, const char *layout) {
+        AheadWorld world(geometry, layout, 0);
+        Tracked source, first, second, third;
+        TrackedPrefix prefix;
+        ASSERT_EQ(MBR_OK, world.create(&source, 200));
+        ASSERT_EQ(MBR_OK, world.share(&source, 200, &prefix)) << world.error.text;
+        ASSERT_EQ(MBR_OK, world.create(&first, 230, &prefix, 200, 1));
+        ASSERT_EQ(MBR_OK, world.destroy(&first));
+        world.settle();
+        uint64_t calls = world.calls();
+        ASSERT_EQ(MBR_OK, world.create(&second, 230, &prefix, 200, 1));
+        EXPECT_EQ(calls, world.calls());
+        EXPECT_TRUE(world.holds(second));
+        EXPECT_TRUE(world.holds(source));
+        ASSERT_EQ(MBR_OK, world.create(&third, 230, &prefix, 150, 2)); // beside it: afresh
+        EXPECT_TRUE(world.holds(third));
+        EXPECT_TRUE(world.clean());
+        ASSERT_EQ(MBR_OK, world.destroy(&second));
+        ASSERT_EQ(MBR_OK, world.destroy(&third));
+        world.settle();
+        // A shorter one takes what it needs; the rest makes room for its own rows.
+        ASSERT_EQ(MBR_OK, world.create(&first, 230, &prefix, 120, 1));
+        ASSERT_EQ(MBR_OK, world.append(&first, 100));
+        EXPECT_TRUE(world.holds(first));
+        EXPECT_TRUE(world.holds(source));
+        world.end(&prefix);
+        EXPECT_TRUE(world.holds(first));
+        EXPECT_TRUE(world.clean());
+        EXPECT_EQ(MBR_OK, world.destroy(&first));
+        EXPECT_EQ(MBR_OK, world.destroy(&source));
+    });
 }
 
 TEST(KvAlias, TrimToNothing_GivesUpTheAliasesToo)

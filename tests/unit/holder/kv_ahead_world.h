@@ -43,13 +43,15 @@ struct HandClock {
 
 inline constexpr char kPlain[] = "layers=2,heads=2,dim=64,bytes=2,planes=2"; // 1 KiB a token
 inline constexpr uint64_t kExtent = 16384;                                   // window-major
+inline constexpr uint64_t kTight = 160 * 1024;                               // a limit
+
 class AheadWorld : public HandClock, public KvWorld
 {
   public:
     explicit AheadWorld(const char *geometry = kPlain, const char *layout = "window-major",
         uint64_t bound = 4 * kMiB, uint64_t limit = 64 * kMiB)
         : KvWorld({geometry, layout, 400, 16,
-                      std::string(layout) == "window-major" ? UINT64_C(16384) : UINT64_C(4096),
+                      std::string(layout) == "window-major" ? kExtent : UINT64_C(4096),
                       MBR_KV_GROWING, bound},
               limit, &seams)
     {

@@ -48,7 +48,7 @@ TEST(KvOffer, OfferThatIsTakenInACapture_IsItsGraphs)
     ASSERT_EQ(MBR_OK, mbr_ep_capture_end(world.manager, world.stream, &graph, &world.error));
     EXPECT_EQ(MBR_OK, mbr_sequence_destroy(one.sequence, nullptr, 0, &world.error));
     world.settle();
-    EXPECT_EQ(32768u, world.paid(world.holder).charged_bytes); // held
+    EXPECT_EQ(2 * kExtent, world.paid(world.holder).charged_bytes); // held
     EXPECT_EQ(MBR_OK, mbr_ep_graph_retire(world.manager, graph, nullptr, 0, &world.error));
     world.settle();
     EXPECT_EQ(0u, world.paid(world.holder).charged_bytes);
@@ -66,10 +66,10 @@ TEST(KvOffer, OfGrowthThatIsRefused_NoMoreThanItNeedsGoesBack)
         ASSERT_EQ(MBR_OK, world.append(&two, 1));
         world.pass(10);
     }
-    ASSERT_EQ(16384u, world.offered(one));
-    ASSERT_EQ(16384u, world.offered(two));
+    ASSERT_EQ(kExtent, world.offered(one));
+    ASSERT_EQ(kExtent, world.offered(two));
     EXPECT_EQ(MBR_OK, world.create(&three, 10)) << world.error.text;
-    EXPECT_EQ(16384u, world.offered(one) + world.offered(two));
+    EXPECT_EQ(kExtent, world.offered(one) + world.offered(two));
     EXPECT_TRUE(world.holds(one) && world.holds(two) && world.holds(three));
     EXPECT_EQ(MBR_OK, world.destroy(&one));
     EXPECT_EQ(MBR_OK, world.destroy(&two));
@@ -106,19 +106,13 @@ TEST(KvOffer, OfSequenceWithAPrefixThatIsRefused_NoMoreThanItsOwnGoesBack)
 // It could not give it: nobody is to give in vain beside it.
 TEST(KvOffer, WhatACaptureKeeps_AnswersNoTicket)
 {
-    AheadWorld world(kPlain, "window-major", 4 * kMiB, 160 * 1024);
+    AheadWorld world(kPlain, "window-major", 4 * kMiB, kTight);
     Tracked one;
-    ASSERT_EQ(MBR_OK, world.create(&one, 10));
-    ASSERT_EQ(0u, world.decode(&one, 6));
-    ASSERT_EQ(16384u, world.offered(one));
+    ASSERT_NO_FATAL_FAILURE(world.offer(&one));
     uint64_t given_bytes = 0;
-    auto request = sized<mbr_holder_request>();
-    request.authority = world.authority;
-    request.name = "another";
-    request.role = MBR_ROLE_WORKSPACE;
-    request.allowance_bytes = MBR_NO_ALLOWANCE;
+    auto request = world.holder_request(MBR_ROLE_WORKSPACE, "another");
     request.pressed.context = &given_bytes;
-    request.pressed.ask = [](void *, const mbr_pressure *) -> uint64_t { return 16384; };
+    request.pressed.ask = [](void *, const mbr_pressure *) -> uint64_t { return kExtent; };
     request.pressed.give = [](void *context, const mbr_pressure *, uint64_t bytes) {
         *static_cast<uint64_t *>(context) += bytes;
     };
@@ -128,14 +122,14 @@ TEST(KvOffer, WhatACaptureKeeps_AnswersNoTicket)
     ASSERT_EQ(MBR_OK, mbr_ep_capture_begin(world.manager, world.stream, kNever, &world.error));
     auto wanted = sized<mbr_ticket_request>();
     wanted.holder = another;
-    wanted.bytes = 160 * 1024; // what the sequence needs, the other one says that it can give
+    wanted.bytes = kTight; // what the sequence needs, the other one says that it can give
     wanted.timeout_ns = kMs;
     mbr_ticket_handle ticket;
     ASSERT_EQ(
         MBR_OK, mbr_manager_submit_ticket(world.manager, &wanted, &ticket, nullptr, &world.error))
         << world.error.text;
     EXPECT_EQ(0u, given_bytes);
-    EXPECT_EQ(16384u, world.offered(one));
+    EXPECT_EQ(kExtent, world.offered(one));
     ASSERT_EQ(MBR_OK, mbr_ep_capture_end(world.manager, world.stream, &graph, &world.error));
     EXPECT_EQ(MBR_OK, mbr_manager_end_ticket(world.manager, ticket, &world.error));
     EXPECT_EQ(MBR_OK, mbr_ep_graph_retire(world.manager, graph, nullptr, 0, &world.error));
@@ -147,7 +141,7 @@ TEST(KvOffer, WhatACaptureKeeps_AnswersNoTicket)
 // Else it might be adopted again before whoever was refused has tried once more.
 TEST(KvOffer, WhatWasTakenBackForAnother_IsNotOfferedAgainBeforeItIsPassed)
 {
-    AheadWorld world(kPlain, "window-major", 4 * kMiB, 160 * 1024);
+    AheadWorld world(kPlain, "window-major", 4 * kMiB, kTight);
     Tracked one, other;
     ASSERT_NO_FATAL_FAILURE(world.offer(&one));
     EXPECT_EQ(MBR_OVER_BUDGET, world.create(&other, 161));
@@ -169,8 +163,7 @@ TEST(KvOffer, OfferThatACaptureKept_GoesBackBehindIt)
 {
     AheadWorld world;
     Tracked one;
-    ASSERT_EQ(MBR_OK, world.create(&one, 10));
-    ASSERT_EQ(0u, world.decode(&one, 6));
+    ASSERT_NO_FATAL_FAILURE(world.offer(&one));
     mbr_graph_handle graph;
     ASSERT_EQ(MBR_OK, mbr_ep_capture_begin(world.manager, world.stream, kNever, &world.error));
     world.rest();

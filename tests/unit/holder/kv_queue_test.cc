@@ -181,10 +181,7 @@ TEST(KvQueue, RefusedEagerCreation_QueueIsFull_OwesItsRoomAndFreesItLater)
 {
     HostWorld world(64 * kMiB, nullptr, nullptr, plugin_under_test().page_granule);
     SmallQueue queue(world, 1);
-    auto payer = sized<mbr_holder_request>();
-    payer.role = MBR_ROLE_KV;
-    payer.authority = world.authority;
-    payer.name = "short of one group";
+    auto payer = world.holder_request(MBR_ROLE_KV, "short of one group");
     payer.allowance_bytes = 700 * 1024; /* the groups take 512 and 256 KiB */
     auto request = sized<mbr_kv_request>();
     ASSERT_EQ(
@@ -226,10 +223,7 @@ TEST(KvQueue, RefusedSharerInACapture_QueueIsFull_OwesItsRangesAndReleasesThemLa
 {
     HostWorld world(64 * kMiB, nullptr, nullptr, plugin_under_test().page_granule);
     SmallQueue queue(world, 1);
-    auto payer = sized<mbr_holder_request>();
-    payer.role = MBR_ROLE_KV;
-    payer.authority = world.authority;
-    payer.name = "short of 1000 tokens";
+    auto payer = world.holder_request(MBR_ROLE_KV, "short of 1000 tokens");
     payer.allowance_bytes = 200 * 1024;
     auto request = sized<mbr_kv_request>();
     ASSERT_EQ(

@@ -21,12 +21,8 @@ KvWorld::KvWorld(const Shape &wanted, uint64_t limit, const mbr_manager_seams *s
         natives.push_back(another);
         streams.push_back(handle);
     }
-    auto holder_request = sized<mbr_holder_request>();
-    holder_request.role = MBR_ROLE_PREFIX;
-    holder_request.authority = authority;
-    holder_request.name = "prefixes";
-    holder_request.allowance_bytes = MBR_NO_ALLOWANCE;
-    EXPECT_EQ(MBR_OK, mbr_manager_create_holder(manager, &holder_request, &prefix_holder, &error))
+    auto payer = holder_request(MBR_ROLE_PREFIX, "prefixes");
+    EXPECT_EQ(MBR_OK, mbr_manager_create_holder(manager, &payer, &prefix_holder, &error))
         << error.text;
     if (shape.ahead_bytes != 0)
         bind_ahead();

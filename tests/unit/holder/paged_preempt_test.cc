@@ -177,11 +177,8 @@ TEST(PagedPreempt, End_WhileItIsBeingMoved_WaitsForTheMove)
     PagedWorld world({}, 64 * kMiB, 2 * kExtent);
     ASSERT_EQ(MBR_OK, world.preempt(world.started(16 * 6))); /* half of the room is taken */
     world.give(UINT64_MAX);
-    auto holder = sized<mbr_holder_request>();
-    holder.role = MBR_ROLE_CACHE;
+    auto holder = world.holder_request(MBR_ROLE_CACHE, "cache");
     holder.authority = world.saved_authority;
-    holder.name = "cache";
-    holder.allowance_bytes = MBR_NO_ALLOWANCE;
     holder.pressed.context = &asked;
     holder.pressed.ask = [](void *context, const mbr_pressure *) -> uint64_t {
         auto *it = static_cast<Asked *>(context);
@@ -242,11 +239,8 @@ TEST(PagedPreempt, Ticket_PressesTheStore_WhichPreemptsWhatWasOfferedAndKeepsWha
     mbr_authority_handle elsewhere;
     ASSERT_EQ(
         MBR_OK, mbr_manager_create_authority(world.manager, &authority, &elsewhere, &world.error));
-    auto holder = sized<mbr_holder_request>();
-    holder.role = MBR_ROLE_STAGING;
+    auto holder = world.holder_request(MBR_ROLE_STAGING, "saved");
     holder.authority = elsewhere;
-    holder.name = "saved";
-    holder.allowance_bytes = MBR_NO_ALLOWANCE;
     mbr_holder_handle saved, pressed;
     ASSERT_EQ(MBR_OK, mbr_manager_create_holder(world.manager, &holder, &saved, &world.error));
     holder.role = MBR_ROLE_KV;

@@ -17,14 +17,12 @@ PagedWorld::PagedWorld(const PagedShape &wanted, uint64_t limit, uint64_t saved_
     authority_request.limit_bytes = saved_limit;
     EXPECT_EQ(MBR_OK,
         mbr_manager_create_authority(manager, &authority_request, &saved_authority, &error));
-    auto holder_request = sized<mbr_holder_request>();
-    holder_request.role = MBR_ROLE_STAGING;
-    holder_request.authority = shape.saves_here ? authority : saved_authority;
-    holder_request.name = "saved";
-    holder_request.allowance_bytes = shape.saved_allowance;
-    EXPECT_EQ(MBR_OK, mbr_manager_create_holder(manager, &holder_request, &saved_holder, &error));
+    auto payer = holder_request(MBR_ROLE_STAGING, "saved");
+    payer.authority = shape.saves_here ? authority : saved_authority;
+    payer.allowance_bytes = shape.saved_allowance;
+    EXPECT_EQ(MBR_OK, mbr_manager_create_holder(manager, &payer, &saved_holder, &error));
     auto bind = bind_request();
-    bind.authority = holder_request.authority;
+    bind.authority = payer.authority;
     EXPECT_EQ(MBR_OK, mbr_manager_bind(manager, &bind, &saved_binding, &error)) << error.text;
     auto own = request();
     EXPECT_EQ(MBR_OK, mbr_paged_create(manager, &own, &store, &error)) << error.text;

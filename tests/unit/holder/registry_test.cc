@@ -220,11 +220,7 @@ TEST_F(Registry, Give_OfAnEntry_LeavesWhatAnotherHoldsToo)
 TEST_F(Registry, Ticket_PressesTheHolder_WhichGivesColdPrefixesAndKeepsWhatIsUsed)
 {
     open();
-    auto holder = sized<mbr_holder_request>();
-    holder.role = MBR_ROLE_PREFIX;
-    holder.authority = world.authority;
-    holder.name = "prefixes";
-    holder.allowance_bytes = MBR_NO_ALLOWANCE;
+    auto holder = world.holder_request(MBR_ROLE_PREFIX, "prefixes");
     holder.pressed.context = &registry;
     holder.pressed.ask = [](void *context, const mbr_pressure *pressure) {
         return mbr_registry_could_give(*static_cast<mbr_registry **>(context), pressure->bytes);

@@ -21,22 +21,18 @@ class CacheWorld : public HostWorld
     explicit CacheWorld(uint64_t limit = 8 * kMiB, const mbr_manager_seams *seams = nullptr)
         : HostWorld(limit, seams)
     {
-        auto holder_request = sized<mbr_holder_request>();
-        holder_request.role = MBR_ROLE_CACHE;
-        holder_request.authority = authority;
-        holder_request.name = "kernel caches";
-        holder_request.allowance_bytes = MBR_NO_ALLOWANCE;
-        holder_request.pressed.ask = [](void *self, const mbr_pressure *pressure) {
+        auto payer = holder_request(MBR_ROLE_CACHE, "kernel caches");
+        payer.pressed.ask = [](void *self, const mbr_pressure *pressure) {
             auto *world = static_cast<CacheWorld *>(self);
             return world->cache == nullptr
                 ? 0
                 : mbr_kernel_cache_could_give(world->cache, pressure->bytes);
         };
-        holder_request.pressed.give = [](void *self, const mbr_pressure *, uint64_t bytes) {
+        payer.pressed.give = [](void *self, const mbr_pressure *, uint64_t bytes) {
             mbr_kernel_cache_give(static_cast<CacheWorld *>(self)->cache, bytes);
         };
-        holder_request.pressed.context = this;
-        EXPECT_EQ(MBR_OK, mbr_manager_create_holder(manager, &holder_request, &caches, &error))
+        payer.pressed.context = this;
+        EXPECT_EQ(MBR_OK, mbr_manager_create_holder(manager, &payer, &caches, &error))
             << error.text;
         auto request = sized<mbr_kernel_cache_request>();
         request.holder = caches;

@@ -82,11 +82,7 @@ TEST(Answers, HolderWithCallbacks_IsAnsweredForByTheClientAlone)
         mbr_weights *weights = nullptr;
         bool passes_on = false;
     } client;
-    auto holder = sized<mbr_holder_request>();
-    holder.role = MBR_ROLE_WEIGHTS;
-    holder.authority = world.authority;
-    holder.name = "weights";
-    holder.allowance_bytes = MBR_NO_ALLOWANCE;
+    auto holder = world.holder_request(MBR_ROLE_WEIGHTS, "weights");
     holder.pressed.context = &client;
     holder.pressed.ask = [](void *context, const mbr_pressure *pressure) {
         auto *it = static_cast<Client *>(context);
@@ -182,17 +178,23 @@ TEST(Answers, HolderThatEndsFirst_LeavesWhatStoodOnItWithoutOne)
     EXPECT_EQ(MBR_OK, mbr_kernel_cache_destroy(cache, &world.error));
 }
 
+template <typename Request, typename Made>
+void expect_no_place(HostWorld &world,
+    mbr_status (*create)(mbr_manager *, const Request *, Made **, mbr_error *),
+    const Request &request)
+{
+    Made *made;
+    EXPECT_EQ(MBR_OUT_OF_DESCRIPTORS, create(world.manager, &request, &made, &world.error));
+    EXPECT_EQ(nullptr, made);
+}
+
 /* What cannot be asked is not made, and a refusal undoes all of it: the world ends without ranges.
  */
 TEST(Answers, AuthorityWithAsManyAnsweringHoldersAsItCan_RefusesToMakeOneMore)
 {
     HostWorld world(kLimit);
     Payer payer(world, MBR_ROLE_WEIGHTS, "one too many");
-    auto holder = sized<mbr_holder_request>();
-    holder.authority = world.authority;
-    holder.name = "asked";
-    holder.role = MBR_ROLE_KV;
-    holder.allowance_bytes = MBR_NO_ALLOWANCE;
+    auto holder = world.holder_request(MBR_ROLE_KV, "asked");
     holder.pressed.ask = [](void *, const mbr_pressure *) { return UINT64_C(0); };
     holder.pressed.give = [](void *, const mbr_pressure *, uint64_t) {};
     std::vector<mbr_holder_handle> asked;
@@ -204,10 +206,7 @@ TEST(Answers, AuthorityWithAsManyAnsweringHoldersAsItCan_RefusesToMakeOneMore)
     workspace_request.holder = payer.handle;
     workspace_request.stream = world.stream;
     workspace_request.most_bytes[MBR_WORKSPACE_STEP] = kMiB;
-    mbr_workspace *workspace;
-    EXPECT_EQ(MBR_OUT_OF_DESCRIPTORS,
-        mbr_workspace_create(world.manager, &workspace_request, &workspace, &world.error));
-    EXPECT_EQ(nullptr, workspace);
+    expect_no_place(world, mbr_workspace_create, workspace_request);
     mbr_weight item = {1, kMiB};
     auto weights_request = sized<mbr_weights_request>();
     weights_request.item_count = 1;
@@ -215,32 +214,20 @@ TEST(Answers, AuthorityWithAsManyAnsweringHoldersAsItCan_RefusesToMakeOneMore)
     weights_request.binding = world.binding;
     weights_request.holder = payer.handle;
     weights_request.budget_bytes = kMiB;
-    mbr_weights *weights;
-    EXPECT_EQ(MBR_OUT_OF_DESCRIPTORS,
-        mbr_weights_create(world.manager, &weights_request, &weights, &world.error));
-    EXPECT_EQ(nullptr, weights);
+    expect_no_place(world, mbr_weights_create, weights_request);
     auto cache_request = sized<mbr_kernel_cache_request>();
     cache_request.holder = payer.handle;
     cache_request.drop = [](void *, uint64_t) {};
-    mbr_kernel_cache *cache;
-    EXPECT_EQ(MBR_OUT_OF_DESCRIPTORS,
-        mbr_kernel_cache_create(world.manager, &cache_request, &cache, &world.error));
-    EXPECT_EQ(nullptr, cache);
+    expect_no_place(world, mbr_kernel_cache_create, cache_request);
     auto sleeper_request = sized<mbr_sleeper_request>();
     sleeper_request.arena = world.binding;
     sleeper_request.holder = payer.handle;
-    mbr_sleeper *sleeper;
-    EXPECT_EQ(MBR_OUT_OF_DESCRIPTORS,
-        mbr_sleeper_create(world.manager, &sleeper_request, &sleeper, &world.error));
-    EXPECT_EQ(nullptr, sleeper);
+    expect_no_place(world, mbr_sleeper_create, sleeper_request);
     if (world.tier() == MBR_TIER_HOST) {
         auto request = paged_request(world, payer.handle);
         request.saved_binding = world.binding;
         request.saved_holder = payer.handle;
-        mbr_paged *store;
-        EXPECT_EQ(MBR_OUT_OF_DESCRIPTORS,
-            mbr_paged_create(world.manager, &request, &store, &world.error));
-        EXPECT_EQ(nullptr, store);
+        expect_no_place(world, mbr_paged_create, request);
     }
     {
         Kept kept(world, payer.handle);

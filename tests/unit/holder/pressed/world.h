@@ -16,11 +16,7 @@ class Payer
   public:
     Payer(HostWorld &world, uint32_t role, const char *name) : world_(world)
     {
-        auto request = sized<mbr_holder_request>();
-        request.role = role;
-        request.authority = world.authority;
-        request.name = name;
-        request.allowance_bytes = MBR_NO_ALLOWANCE;
+        auto request = world.holder_request(role, name);
         EXPECT_EQ(MBR_OK, mbr_manager_create_holder(world.manager, &request, &handle, &world.error))
             << world.error.text;
     }

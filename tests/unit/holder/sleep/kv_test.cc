@@ -126,10 +126,8 @@ TEST(SleepKv, SequencesOfAPrefix_SleepByWhatIsTheirOwn)
             EXPECT_TRUE(world.holds(source) && world.holds(sharer));
             world.take_back(ranges);
         }
-        if (level ==
-            MBR_SLEEP_KEEP) { /* else the arena, which the same holder pays, is not there */
+        if (level == MBR_SLEEP_KEEP) // else there is no arena, which the same holder pays
             of_prefix += world.arena_bytes();
-        }
         EXPECT_EQ(of_prefix, world.paid(world.prefix_holder).charged_bytes);
         auto after = world.read(sharer);
         EXPECT_EQ(0, std::memcmp(&figures, &after, sizeof(figures)));

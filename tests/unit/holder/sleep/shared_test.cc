@@ -28,11 +28,7 @@ class SharedWorld : public SleepWorld
         const mbr_manager_seams *seams = nullptr)
         : SleepWorld(limit, 64 * kMiB, seams, plugin_path, options)
     {
-        auto request = sized<mbr_holder_request>();
-        request.role = MBR_ROLE_PREFIX;
-        request.authority = authority;
-        request.name = "prefixes";
-        request.allowance_bytes = MBR_NO_ALLOWANCE;
+        auto request = holder_request(MBR_ROLE_PREFIX, "prefixes");
         EXPECT_EQ(MBR_OK, mbr_manager_create_holder(manager, &request, &prefix_holder, &error));
         source = reserve(16 * kUnit, kUnit);
         EXPECT_EQ(MBR_OK, grow(source.range, 0, kAll)) << error.text;

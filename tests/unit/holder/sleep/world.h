@@ -134,13 +134,9 @@ class SleepWorld : public HostWorld
         EXPECT_EQ(MBR_OK,
             mbr_manager_create_authority(manager, &authority_request, &arena_authority, &error))
             << error.text;
-        auto holder_request = sized<mbr_holder_request>();
-        holder_request.role = MBR_ROLE_STAGING;
-        holder_request.authority = arena_authority;
-        holder_request.name = "arena";
-        holder_request.allowance_bytes = MBR_NO_ALLOWANCE;
-        EXPECT_EQ(
-            MBR_OK, mbr_manager_create_holder(manager, &holder_request, &arena_holder, &error))
+        auto payer = holder_request(MBR_ROLE_STAGING, "arena");
+        payer.authority = arena_authority;
+        EXPECT_EQ(MBR_OK, mbr_manager_create_holder(manager, &payer, &arena_holder, &error))
             << error.text;
         auto request = bind_request();
         request.authority = arena_authority;
