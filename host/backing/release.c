@@ -205,26 +205,28 @@ mbr_status mbr_range_end(
     mbr_status status = mbr_range_try_await_editor(backing, range, error);
     if (status == MBR_OK)
         status = take_for_end_locked(range, error);
+    if (status == MBR_OK) /* until it is known whether it ends: seal.c waits for that */
+        mbr_range_begin_edit(range, &range->deferred);
     mbr_lock_drop(&backing->lock);
     if (status != MBR_OK)
         return status;
     /* With nothing mapped there is nothing to wait for. */
-    if (range->deferred.bytes == 0 || (now && !mbr_range_must_wait(range))) {
-        settle_end_now(range);
-        return MBR_OK;
-    }
-    status = mbr_context_defer(
-        range->context, stream_ids, now ? 0 : stream_count, &range->deferred, error);
-    if (MBR_STATUS_CLASS(status) == MBR_CLASS_LOST) {
+    bool waits = range->deferred.bytes != 0 && (!now || mbr_range_must_wait(range));
+    if (waits)
+        status = mbr_context_defer(
+            range->context, stream_ids, now ? 0 : stream_count, &range->deferred, error);
+    bool is_lost = MBR_STATUS_CLASS(status) == MBR_CLASS_LOST;
+    mbr_lock_take(&backing->lock);
+    range->ended = status == MBR_OK || is_lost;
+    mbr_range_end_edit(range);
+    mbr_lock_drop(&backing->lock);
+    if (is_lost)
         settle_end(&range->deferred, MBR_SETTLED_LOST);
-        return MBR_OK;
-    }
-    if (status != MBR_OK) {
-        mbr_lock_take(&backing->lock);
-        range->ended = false;
-        mbr_lock_drop(&backing->lock);
-    }
-    return status;
+    else if (!waits)
+        settle_end_now(range);
+    else
+        mbr_seal_catch_up(backing); /* others did not look into what was edited */
+    return is_lost ? MBR_OK : status;
 }
 
 /* ---- Parts of a range ------------------------------------------------------------------------ */

@@ -62,14 +62,17 @@ static mbr_status close_access(
 }
 
 /* Once nobody edits its range. NULL: there is nothing to close; its range may have ended long ago,
- * and the record serve another one, which nobody waits for. */
+ * and the record serve another one, which nobody waits for. One that is ending may be refused its
+ * end. */
 static mbr_status await_place_locked(mbr_backing *backing, const mbr_keep *keep, mbr_slot **slot,
     mbr_error *error) MBR_REQUIRES(&backing->lock)
 {
+    mbr_range *range = keep->source;
+    bool is_ending = range->editor == &range->deferred;
     *slot = mbr_seal_place_locked(keep);
-    if (*slot == NULL)
+    if (*slot == NULL && !is_ending)
         return MBR_OK;
-    mbr_status status = mbr_range_try_await_editor(backing, keep->source, error);
+    mbr_status status = mbr_range_try_await_editor(backing, range, error);
     *slot = status == MBR_OK ? mbr_seal_place_locked(keep) : NULL;
     return status;
 }

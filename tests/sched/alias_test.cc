@@ -246,4 +246,52 @@ TEST(Sched_Alias, SealedSourceAgainstTheEndsOfOthers_IsWritableInTheEnd)
     ExpectHolds(ExploreRandom(Make<SealedSourceAgainstEnds>()));
 }
 
+// A prefix is protected while the end of its source is refused: the source stays, and is read-only.
+class SealAgainstARefusedEnd : public PrefixScenario
+{
+  public:
+    explicit SealAgainstARefusedEnd(Draw &draw) : PrefixScenario(draw), source_(Reserve(4))
+    {
+        SCHED_REQUIRE(Grow(source_, 0, kShared, 0) == MBR_OK);
+        memory_.Leave(source_.range, source_.address, kShared * kGranule);
+        ep_.device.streams[0].done = ep_.device.streams[0].submitted;
+        prefix_ = PrefixScenario::Make(source_.range);
+    }
+
+    std::vector<std::function<void()>> Bodies() override
+    {
+        return {[this] {
+                    const uint64_t unknown = ~UINT64_C(0);
+                    mbr_status status = mbr_range_end(source_.range, false, &unknown, 1, nullptr);
+                    SCHED_REQUIRE(status == MBR_UNKNOWN_OBJECT || status == MBR_BUSY);
+                },
+            [this] {
+                mbr_status status = mbr_prefix_seal(prefix_, nullptr);
+                SCHED_REQUIRE(status == MBR_OK || status == MBR_BUSY, "status %d", status);
+                closed_ = status == MBR_OK;
+            }};
+    }
+
+  protected:
+    void EndOthers() override
+    {
+        for (uint64_t i = 0; closed_ && i < kShared; i++)
+            SCHED_REQUIRE(
+                memory_.access_at(source_.address + i * kGranule) == MBR_ACCESS_READ, "writable");
+        mbr_prefix_end(prefix_);
+        EndNow(source_.range);
+        PrefixScenario::EndOthers();
+    }
+
+  private:
+    Range source_;
+    mbr_prefix *prefix_ = nullptr;
+    bool closed_ = false;
+};
+
+TEST(Sched_Alias, PrefixIsSealedWhileItsSourcesEndIsRefused_IsReadOnly)
+{
+    ExpectHolds(ExploreRandom(Make<SealAgainstARefusedEnd>()));
+}
+
 } // namespace
