@@ -208,8 +208,11 @@ static void retry_slots(mbr_backing *backing)
     mbr_range *range;
     mbr_lock_take(&backing->lock);
     uint32_t round = ++backing->retry_round;
+    /* A round of another thread may try a place between two looks of this one: neither goes on
+     * because of the other for ever. */
+    uint64_t left_count = backing->retry_count;
     mbr_lock_drop(&backing->lock);
-    while ((range = begin_one(backing, round, &editor, &index)) != NULL) {
+    while (left_count-- > 0 && (range = begin_one(backing, round, &editor, &index)) != NULL) {
         if (fills_are_done(range, round))
             retry_slot(range, index);
         finish_one(range);

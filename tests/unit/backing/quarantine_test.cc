@@ -181,6 +181,43 @@ TEST(Quarantine, SharedExtentStuckAtAllPlaces_GoesWithTheLastOfThem)
     EXPECT_TRUE(world.agree());
 }
 
+// Each of two rounds tries again what the other has just tried.
+TEST(Quarantine, TwoRoundsBesideEachOther_BothEnd)
+{
+    static World *inside;
+    static decltype(mbr_virtual_vtable::unmap) unmap;
+    static bool is_nested = false;
+    World world;
+    mbr_range *ranges[] = {world.reserve(8 * kGranule), world.reserve(8 * kGranule)};
+    auto &slots = const_cast<mbr_mechanism *>(mbr_port_mechanism(world.port))->virtual_;
+    world.fake.faults = {{Slot::kUnmap, 1, FaultKind::kRefuse, MBR_SYSTEM, /* sticky */ true}};
+    for (mbr_range *range : ranges) {
+        ASSERT_EQ(MBR_OK, world.grow(range, 0, kGranule));
+        ASSERT_EQ(MBR_OK, decommit(range, 0, kGranule));
+    }
+    uint64_t before = world.fake.calls(Slot::kUnmap);
+    inside = &world;
+    unmap = slots.unmap;
+    slots.unmap = [](mbr_instance *instance, const mbr_unmap_request *request, mbr_outcome *outcome,
+                      mbr_error *error) -> mbr_status {
+        if (!is_nested && inside->fake.calls(Slot::kUnmap) < 1000) {
+            is_nested = true;
+            mbr_backing_trim(inside->backing, UINT64_MAX);
+            is_nested = false;
+        }
+        return unmap(instance, request, outcome, error);
+    };
+    mbr_backing_trim(world.backing, UINT64_MAX);
+    slots.unmap = unmap;
+    EXPECT_EQ(before + 4, world.fake.calls(Slot::kUnmap)); // each place twice: once in each round
+    world.fake.faults.clear();
+    for (mbr_range *range : ranges)
+        EXPECT_EQ(MBR_OK, world.end(range));
+    mbr_backing_trim(world.backing, 0);
+    EXPECT_EQ(0u, world.kept().quarantined_count);
+    EXPECT_TRUE(world.agree());
+}
+
 TEST(Quarantine, RefusedRelease_IsTriedAgainAtTrim)
 {
     World world;
