@@ -134,7 +134,8 @@ static uint64_t could_give(void *self, uint64_t wanted_bytes)
         return 0;
     mbr_lock_take(&kv->lock);
     for (const mbr_sequence *at = kv->sequences; at != NULL; at = at->next) {
-        if (atomic_load_explicit(&at->offered_tokens, memory_order_relaxed) != 0)
+        /* What ends, or has in part, gives nothing but all of it. */
+        if (!at->ending && atomic_load_explicit(&at->offered_tokens, memory_order_relaxed) != 0)
             bytes += at->offered_bytes;
     }
     mbr_lock_drop(&kv->lock);

@@ -93,6 +93,24 @@ class AheadWorld : public HandClock, public KvWorld
         ASSERT_EQ(0u, decode(one, 6));
         ASSERT_EQ(kExtent, offered(*one));
     }
+    // Another holder, which says of itself that it can give so much, and counts what is asked.
+    mbr_holder_handle create_giver(uint64_t *given_bytes, uint64_t says_bytes)
+    {
+        says_bytes_ = says_bytes;
+        given_bytes_ = given_bytes;
+        auto request = holder_request(MBR_ROLE_WORKSPACE, "another");
+        request.pressed.context = this;
+        request.pressed.ask = [](void *self, const mbr_pressure *) -> uint64_t {
+            return static_cast<AheadWorld *>(self)->says_bytes_;
+        };
+        request.pressed.give = [](void *self, const mbr_pressure *, uint64_t bytes) {
+            *static_cast<AheadWorld *>(self)->given_bytes_ += bytes;
+        };
+        mbr_holder_handle made = {0};
+        EXPECT_EQ(MBR_OK, mbr_manager_create_holder(manager, &request, &made, &error))
+            << error.text;
+        return made;
+    }
     // As long as it takes to be sure that it grows no more.
     void rest()
     {
@@ -108,6 +126,7 @@ class AheadWorld : public HandClock, public KvWorld
 
   private:
     uint64_t asked_ = 0;
+    uint64_t says_bytes_ = 0, *given_bytes_ = nullptr; // of create_giver
 };
 
 } // namespace membrane

@@ -1,5 +1,6 @@
 // What is offered to sequences beside captures, and beside the bound of what stands ahead.
 #include "tests/unit/holder/kv_ahead_world.h"
+#include "tests/unit/holder/kv_small_queue.h"
 
 namespace membrane
 {
@@ -110,14 +111,7 @@ TEST(KvOffer, WhatACaptureKeeps_AnswersNoTicket)
     Tracked one;
     ASSERT_NO_FATAL_FAILURE(world.offer(&one));
     uint64_t given_bytes = 0;
-    auto request = world.holder_request(MBR_ROLE_WORKSPACE, "another");
-    request.pressed.context = &given_bytes;
-    request.pressed.ask = [](void *, const mbr_pressure *) -> uint64_t { return kExtent; };
-    request.pressed.give = [](void *context, const mbr_pressure *, uint64_t bytes) {
-        *static_cast<uint64_t *>(context) += bytes;
-    };
-    mbr_holder_handle another;
-    ASSERT_EQ(MBR_OK, mbr_manager_create_holder(world.manager, &request, &another, &world.error));
+    mbr_holder_handle another = world.create_giver(&given_bytes, kExtent);
     mbr_graph_handle graph;
     ASSERT_EQ(MBR_OK, mbr_ep_capture_begin(world.manager, world.stream, kNever, &world.error));
     auto wanted = sized<mbr_ticket_request>();
@@ -134,6 +128,42 @@ TEST(KvOffer, WhatACaptureKeeps_AnswersNoTicket)
     EXPECT_EQ(MBR_OK, mbr_manager_end_ticket(world.manager, ticket, &world.error));
     EXPECT_EQ(MBR_OK, mbr_ep_graph_retire(world.manager, graph, nullptr, 0, &world.error));
     EXPECT_EQ(MBR_OK, world.destroy(&one));
+    EXPECT_EQ(MBR_OK, mbr_manager_destroy_holder(world.manager, another, &world.error));
+    EXPECT_TRUE(world.clean());
+}
+
+// It goes with the sequence alone from then on: nobody is to give in vain beside it.
+TEST(KvOffer, OfSequenceThatHasEndedInPart_AnswersNoTicket)
+{
+    AheadWorld world;
+    SmallQueue queue(world, 1, 4 * kMiB);
+    mbr_sequence *sequence = queue.create(10);
+    uint64_t needed_bytes = 0, offered_bytes = 0;
+    for (uint64_t tokens = 11; tokens < 100 && offered_bytes == 0; tokens++) {
+        ASSERT_EQ(MBR_OK, mbr_sequence_append(sequence, 1, nullptr, &world.error));
+        world.pass(10);
+        ASSERT_EQ(MBR_OK, mbr_kv_need_bytes(queue.kv, tokens, &needed_bytes, &world.error));
+        offered_bytes = queue.read(sequence).committed_bytes - needed_bytes;
+    }
+    ASSERT_NE(0u, offered_bytes);
+    Gate gate(world, queue.native);
+    ASSERT_EQ(MBR_QUEUE_FULL, mbr_sequence_destroy(sequence, nullptr, 0, &world.error));
+    uint64_t given_bytes = 0;
+    mbr_holder_handle another = world.create_giver(&given_bytes, needed_bytes);
+    auto wanted = sized<mbr_ticket_request>();
+    wanted.holder = another;
+    wanted.bytes = 64 * kMiB; // what the sequence needs, the other one says that it can give
+    wanted.timeout_ns = kMs;
+    mbr_ticket_handle ticket;
+    ASSERT_EQ(
+        MBR_OK, mbr_manager_submit_ticket(world.manager, &wanted, &ticket, nullptr, &world.error))
+        << world.error.text;
+    EXPECT_EQ(0u, given_bytes);
+    EXPECT_EQ(MBR_OK, mbr_manager_end_ticket(world.manager, ticket, &world.error));
+    gate.open();
+    queue.settle();
+    EXPECT_EQ(MBR_OK, mbr_sequence_destroy(sequence, nullptr, 0, &world.error));
+    queue.settle();
     EXPECT_EQ(MBR_OK, mbr_manager_destroy_holder(world.manager, another, &world.error));
     EXPECT_TRUE(world.clean());
 }
