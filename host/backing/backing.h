@@ -152,7 +152,6 @@ mbr_status mbr_backing_reserve(
     mbr_backing *backing, const mbr_range_options *options, mbr_range **range, mbr_error *error);
 uint64_t mbr_range_address(const mbr_range *range);
 uint64_t mbr_range_bytes(const mbr_range *range);
-mbr_backing *mbr_range_backing(const mbr_range *range);
 /* True if [0, end) is committed: one load and one comparison (H7). Any thread. */
 bool mbr_range_is_committed_to(const mbr_range *range, uint64_t end_bytes);
 void mbr_range_figures_read(mbr_range *range, mbr_range_figures *figures);
@@ -230,7 +229,6 @@ mbr_alias_hint mbr_prefix_hint(mbr_prefix *prefix, uint32_t piece);
 mbr_status mbr_prefix_check_seal(const mbr_prefix *prefix, mbr_error *error);
 mbr_status mbr_prefix_seal(mbr_prefix *prefix, mbr_error *error);
 void mbr_prefix_end(mbr_prefix *prefix);
-mbr_backing *mbr_prefix_backing(const mbr_prefix *prefix);
 void mbr_prefix_figures_read(mbr_prefix *prefix, mbr_prefix_figures *figures);
 
 /* ---- Spans: contiguous memory for slabs and large allocations -------------------------------- */

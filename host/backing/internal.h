@@ -234,15 +234,13 @@ struct mbr_backing {
     uint64_t quarantined_count, retained_bytes;
 };
 
-/* ---- backing.c ---- */
+/* ---- backing.c ------------------------------------------------------------------------------ */
 mbr_device_state mbr_backing_device_locked(const mbr_backing *backing) MBR_REQUIRES(&backing->lock);
 mbr_device_state mbr_backing_device(mbr_backing *backing);
 /* Discards every cached range. False: nothing was given back. */
 bool mbr_backing_discard_cached(mbr_backing *backing);
 /* Gives back all that is kept, ranges without extents too. */
 void mbr_backing_empty_cache(mbr_backing *backing);
-
-/* ---- backing.c ------------------------------------------------------------------------------ */
 /* Without the lock: mbr_grant, with the limit sampled first for large amounts and before a refusal
  * for want of measured or shared bytes, where a sample is due. `refusal` is not NULL. *aside_bytes
  * is what of the bytes had been set aside for the holder; 0 after a refusal. */
@@ -278,6 +276,9 @@ uint64_t mbr_slot_offset(const mbr_range *range, uint64_t index);
 uint64_t mbr_slot_bytes(const mbr_range *range, uint64_t index);
 /* Indices [*first, *end) of the slots that hold a byte of the part. */
 void mbr_range_slots(
+    const mbr_range *range, uint64_t offset_bytes, uint64_t bytes, uint64_t *first, uint64_t *end);
+/* The same of the slots that lie in the part as a whole. */
+void mbr_range_whole_slots(
     const mbr_range *range, uint64_t offset_bytes, uint64_t bytes, uint64_t *first, uint64_t *end);
 /* Under the lock. */
 void mbr_range_set_slot(mbr_range *range, uint64_t index, mbr_slot_state state);

@@ -11,20 +11,13 @@
 static bool whole_slots(const mbr_range_part *part, uint64_t *first, uint64_t *end)
 {
     const mbr_range *range = part->range;
-    uint64_t from, to, boundary;
+    uint64_t from, to;
     mbr_range_slots(range, part->offset_bytes, part->bytes, &from, &to);
     for (uint64_t i = from; i < to; i++) {
         if (range->slots[i].state != MBR_SLOT_COMMITTED && range->slots[i].state != MBR_SLOT_ALIAS)
             return false;
     }
-    if (!mbr_extent_rule_next_boundary(&range->rule, part->offset_bytes, &boundary))
-        boundary = range->bytes;
-    *first = mbr_extent_rule_count(&range->rule, mbr_min(boundary, range->bytes));
-    uint64_t stop = part->offset_bytes + part->bytes;
-    *end = stop == range->bytes
-        ? range->slot_count
-        : mbr_extent_rule_count(&range->rule, mbr_extent_rule_start_at(&range->rule, stop));
-    *end = mbr_max(*end, *first);
+    mbr_range_whole_slots(range, part->offset_bytes, part->bytes, first, end);
     return true;
 }
 
@@ -567,11 +560,6 @@ void mbr_prefix_end(mbr_prefix *prefix)
     mbr_alias_catch_up(backing);
     mbr_seal_catch_up(backing);
     mbr_backing_keep_watermark(backing);
-}
-
-mbr_backing *mbr_prefix_backing(const mbr_prefix *prefix)
-{
-    return prefix->backing;
 }
 
 void mbr_prefix_figures_read(mbr_prefix *prefix, mbr_prefix_figures *figures)

@@ -30,6 +30,19 @@ void mbr_range_slots(
     *end = bytes == 0 ? *first : mbr_extent_rule_count(&range->rule, offset_bytes + bytes);
 }
 
+void mbr_range_whole_slots(
+    const mbr_range *range, uint64_t offset_bytes, uint64_t bytes, uint64_t *first, uint64_t *end)
+{
+    uint64_t boundary, stop = offset_bytes + bytes;
+    if (!mbr_extent_rule_next_boundary(&range->rule, offset_bytes, &boundary))
+        boundary = range->bytes;
+    *first = mbr_extent_rule_count(&range->rule, mbr_min(boundary, range->bytes));
+    *end = stop == range->bytes
+        ? range->slot_count
+        : mbr_extent_rule_count(&range->rule, mbr_extent_rule_start_at(&range->rule, stop));
+    *end = mbr_max(*end, *first);
+}
+
 static uint64_t *bytes_in_state(mbr_range *range, mbr_slot_state state)
 {
     switch (state) {
@@ -553,11 +566,6 @@ uint64_t mbr_range_address(const mbr_range *range)
 uint64_t mbr_range_bytes(const mbr_range *range)
 {
     return range->bytes;
-}
-
-mbr_backing *mbr_range_backing(const mbr_range *range)
-{
-    return range->backing;
 }
 
 bool mbr_range_is_committed_to(const mbr_range *range, uint64_t end_bytes)

@@ -295,20 +295,6 @@ static void settle_leave(mbr_deferred *entry, mbr_settled how)
     mbr_seal_catch_up(backing);
 }
 
-/* Whole slots inside [offset, offset + bytes). */
-static void inner_slots(
-    const mbr_range *range, uint64_t offset, uint64_t bytes, uint64_t *first, uint64_t *end)
-{
-    uint64_t boundary;
-    if (!mbr_extent_rule_next_boundary(&range->rule, offset, &boundary))
-        boundary = range->bytes;
-    *first = mbr_extent_rule_count(&range->rule, mbr_min(boundary, range->bytes));
-    uint64_t last = mbr_extent_rule_start_at(&range->rule, offset + bytes);
-    *end = offset + bytes == range->bytes ? range->slot_count
-                                          : mbr_extent_rule_count(&range->rule, last);
-    *end = mbr_max(*end, *first);
-}
-
 static uint64_t usable_bytes(const mbr_range *range, uint64_t offset, uint64_t bytes)
 {
     uint64_t first, end, usable = 0;
@@ -370,7 +356,7 @@ static mbr_status mark_part(mbr_range *range, uint64_t offset, uint64_t bytes, m
     if (status == MBR_OK && bytes != 0)
         status = mbr_range_check_pins_locked(range, error);
     if (status == MBR_OK && bytes != 0) {
-        inner_slots(range, offset, bytes, &leave->first, &leave->end);
+        mbr_range_whole_slots(range, offset, bytes, &leave->first, &leave->end);
         uint64_t before = usable_bytes(range, offset, bytes);
         result->decommitted_bytes = mark_leaving_locked(leave);
         result->kept_bytes = before - result->decommitted_bytes;
