@@ -145,7 +145,8 @@ bool mbr_alias_give_up_one(mbr_backing *backing, bool orphan)
     if (range != NULL)
         mbr_range_begin_edit(range, &editor);
     if (orphan)
-        backing->has_orphans = range != NULL || skipped;
+        atomic_store_explicit(
+            &backing->has_orphans, range != NULL || skipped, memory_order_relaxed);
     mbr_lock_drop(&backing->lock);
     if (range == NULL)
         return false;
@@ -158,10 +159,9 @@ bool mbr_alias_give_up_one(mbr_backing *backing, bool orphan)
 
 void mbr_alias_catch_up(mbr_backing *backing)
 {
-    mbr_lock_take(&backing->lock);
-    bool any = backing->has_orphans && mbr_backing_device_locked(backing) != MBR_DEVICE_IS_LOST;
-    mbr_lock_drop(&backing->lock);
-    if (!any || !mbr_port_try_enter_gate(backing->port))
+    if (!atomic_load_explicit(&backing->has_orphans, memory_order_relaxed) ||
+        mbr_backing_device(backing) == MBR_DEVICE_IS_LOST ||
+        !mbr_port_try_enter_gate(backing->port))
         return;
     while (mbr_alias_give_up_one(backing, true))
         ;

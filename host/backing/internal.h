@@ -210,9 +210,10 @@ struct mbr_backing {
     mbr_range *retained;
     mbr_range *aliased; /* with parked aliases; parked longest first */
     uint64_t parked_alias_count;
-    bool has_orphans;      /* some of them may be of prefixes that have ended */
-    _Atomic bool has_open; /* some sealed places may be open again; written under the lock */
-    mbr_range *ahead;      /* with something ahead, of whatever list; what stands longest first */
+    /* Written under the lock. */
+    _Atomic bool has_orphans; /* some of them may be of prefixes that have ended */
+    _Atomic bool has_open;    /* some sealed places may be open again */
+    mbr_range *ahead; /* with something ahead, of whatever list; what stands longest first */
     mbr_range *buckets[MBR_RANGE_BUCKET_COUNT];
     mbr_pool_class pool[MBR_POOL_CLASS_LIMIT_COUNT];
     uint32_t pool_class_count;

@@ -547,7 +547,7 @@ void mbr_prefix_end(mbr_prefix *prefix)
         DL_DELETE(extent->keeps, &prefix->keeps[i]);
         bool used = mbr_extent_settle_users(backing, extent);
         if (extent->keeps == NULL && extent->parked_alias_count != 0)
-            backing->has_orphans = true; /* parked meanwhile, or none could be unmapped */
+            atomic_store(&backing->has_orphans, true); /* parked meanwhile, or none was unmapped */
         mbr_lock_drop(&backing->lock);
         if (!used)
             mbr_extent_recycle(backing, extent);

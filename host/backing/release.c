@@ -63,7 +63,6 @@ static void finish_ended(mbr_range *range)
         mbr_range_cache(range);
     }
     range->keeps_pin = withheld && range->fill_stream_id != 0;
-    bool orphans = backing->has_orphans; /* others did not look into what was edited */
     bool pinned = range->keeps_pin;
     if (!discards)
         mbr_range_end_edit(range);
@@ -72,8 +71,7 @@ static void finish_ended(mbr_range *range)
         mbr_range_discard(range);
         mbr_port_leave_gate(backing->port);
     }
-    if (orphans)
-        mbr_alias_catch_up(backing);
+    mbr_alias_catch_up(backing); /* others did not look into what was edited */
     mbr_seal_catch_up(backing);
     mbr_backing_keep_watermark(backing);
     if (!pinned)

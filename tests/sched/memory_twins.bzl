@@ -110,7 +110,7 @@ def backing_twins():
     # A prefix does not look at what was parked while it ended.
     backing_twin(
         name = "orphans_forgotten",
-        edit = "/parked meanwhile/s/= true/|= false/",
+        edit = "/parked meanwhile/s/true/false/",
         scenario = "Sched_Alias.PrefixEndAgainst*",
         stem = "prefix",
         test = "alias",
