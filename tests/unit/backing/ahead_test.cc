@@ -319,7 +319,7 @@ TEST(Ahead, WhileItIsMapped_WhatStandsAlreadyIsAdoptedAndNothingIsWaitedFor)
     ASSERT_EQ(MBR_OK, world.grow(range, 0, kGranule));
     ASSERT_EQ(MBR_OK, world.ahead(range, kGranule, 2 * kGranule));
     plain = &world.fake.mechanism.virtual_;
-    const_cast<mbr_mechanism *>(mbr_port_mechanism(world.port))->virtual_.map = map_meanwhile;
+    world.mechanism()->virtual_.map = map_meanwhile;
     mbr_status adopted = MBR_INTERNAL, another = MBR_INTERNAL;
     meanwhile = [&] {
         adopted = world.grow(range, kGranule, 2 * kGranule); // on this very thread: or never
@@ -342,7 +342,7 @@ TEST(Ahead, WhileItIsMapped_ItsBytesCountAgainstTheBound)
     AheadWorld world(4 * kGranule);
     mbr_range *range = world.reserve(64 * kGranule), *other = world.reserve(64 * kGranule);
     plain = &world.fake.mechanism.virtual_;
-    const_cast<mbr_mechanism *>(mbr_port_mechanism(world.port))->virtual_.map = map_meanwhile;
+    world.mechanism()->virtual_.map = map_meanwhile;
     mbr_status above = MBR_INTERNAL, within = MBR_INTERNAL;
     meanwhile = [&] {
         above = world.ahead(other, 0, 2 * kGranule);

@@ -35,9 +35,7 @@ class AliasWorld : public World
     mbr_status attach(mbr_prefix *one, mbr_range *range, uint64_t extents = kShared)
     {
         uint64_t limit = extents * kGranule;
-        mbr_prefix_attach_result result = {};
-        result.struct_size = sizeof(result);
-        return mbr_prefix_map_into(one, &range, 1, &limit, kv, &result, nullptr);
+        return World::attach(one, range, &limit);
     }
     // A sharer that has come and gone; where it was.
     uint64_t leave_aliases(mbr_prefix *one)
@@ -133,8 +131,7 @@ TEST(Alias, WhileTheyAreMapped_NoCaptureBeginsAndAFailureIsUndone)
     AliasWorld world;
     Gate gate(world);
     plain = &world.fake.mechanism.shared;
-    const_cast<mbr_mechanism *>(mbr_port_mechanism(world.port))->shared.map_shared =
-        map_shared_meanwhile;
+    world.mechanism()->shared.map_shared = map_shared_meanwhile;
     int asked = 0;
     bool captures = false;
     meanwhile = [&] {

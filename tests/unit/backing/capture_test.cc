@@ -274,13 +274,10 @@ TEST(Capture, AttachOverWhatIsParked_IsRefusedUnlessTheTargetHasNone)
     mbr_range *parked = world.reserve(8 * kGranule);
     ASSERT_EQ(2 * kGranule, world.figures(parked).parked_bytes);
     mbr_range *plain = world.reserve(8 * kGranule, {kGranule, kGranule, 0}, MBR_RANGE_UNPARKED);
-    mbr_prefix_attach_result result = {};
-    result.struct_size = sizeof(result);
     mbr_error error = new_error();
-    EXPECT_EQ(
-        MBR_BUSY, mbr_prefix_map_into(prefix, &parked, 1, nullptr, world.kv, &result, &error));
+    EXPECT_EQ(MBR_BUSY, world.attach(prefix, parked, nullptr, &error));
     EXPECT_NE(nullptr, strstr(error.text, "MBR_RANGE_UNPARKED")) << error.text;
-    EXPECT_EQ(MBR_OK, mbr_prefix_map_into(prefix, &plain, 1, nullptr, world.kv, &result, &error));
+    EXPECT_EQ(MBR_OK, world.attach(prefix, plain));
     EXPECT_TRUE(world.agree());
     world.end_capture();
     world.retire();
@@ -293,7 +290,7 @@ TEST(Capture, WithoutVirtual_AllocateIsBusyAndReleaseIsMadeUpFor)
 {
     CaptureWorld world;
     world.fake.mechanism.has_virtual = false;
-    const_cast<mbr_mechanism *>(mbr_port_mechanism(world.port))->has_virtual = false;
+    world.mechanism()->has_virtual = false;
     mbr_span span, other;
     ASSERT_EQ(MBR_OK,
         mbr_backing_take_span(world.backing, world.context, world.stream, 0, 16 * kGranule, 0,

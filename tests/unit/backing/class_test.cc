@@ -59,16 +59,13 @@ TEST(StatusClass, UnknownCallersBugOfMapShared_TriesMapOnce)
         mbr_range *source = world.reserve(8 * kGranule), *target = world.reserve(8 * kGranule);
         ASSERT_EQ(MBR_OK, world.grow(source, 0, kGranule));
         mbr_prefix *prefix = world.make_prefix(source, 0, kGranule);
-        auto *mechanism = const_cast<mbr_mechanism *>(mbr_port_mechanism(world.port));
+        auto *mechanism = world.mechanism();
         mechanism->shared.map_shared = refuse_map_shared;
         map_shared_answer = unknown_of(row.status_class);
         map_shared_state = row.state;
         mbr_port_figures before, after;
         mbr_port_read(world.port, &before);
-        mbr_prefix_attach_result result = {};
-        result.struct_size = sizeof(result);
-        EXPECT_NE(
-            MBR_OK, mbr_prefix_map_into(prefix, &target, 1, nullptr, world.kv, &result, nullptr));
+        EXPECT_NE(MBR_OK, world.attach(prefix, target));
         mbr_port_read(world.port, &after);
         EXPECT_EQ(1 + row.tries, after.call_count - before.call_count) << row.status_class;
         mbr_prefix_end(prefix);

@@ -164,7 +164,7 @@ TEST(Overlap, AddressesThatComeAgainBeforeUnreserveReturns_AreTakenOrAreTheLie)
     for (bool fails : {false, true}) {
         World world;
         world.leaks = fails;
-        auto *mechanism = const_cast<mbr_mechanism *>(mbr_port_mechanism(world.port));
+        auto *mechanism = world.mechanism();
         plain_unreserve = mechanism->virtual_.unreserve;
         mechanism->virtual_.unreserve = slow_unreserve;
         mbr_answer first, second;
@@ -231,7 +231,7 @@ TEST(Overlap, AllocationOverAnything_IsWithheldAndStaysCharged)
             over_range
                 ? mbr_port_reserve(world.port, 8 * kGranule, 0, &live, nullptr)
                 : mbr_port_allocate(world.port, 8 * kGranule, 0, 8 * kGranule, 0, &live, nullptr));
-        auto *mechanism = const_cast<mbr_mechanism *>(mbr_port_mechanism(world.port));
+        auto *mechanism = world.mechanism();
         mechanism->has_virtual = mechanism->has_shared = false;
         world.fake.address_lie = live.address + 7 * kGranule;
         mbr_span span;
@@ -306,7 +306,7 @@ TEST(Refund, OtherThanTheCharge_IsClampedCountedAndReported)
         EXPECT_EQ(0u, world.books().charged_bytes);
         EXPECT_EQ(0u, world.books().mapped_bytes);
         EXPECT_TRUE(world.agree());
-        auto *mechanism = const_cast<mbr_mechanism *>(mbr_port_mechanism(world.port));
+        auto *mechanism = world.mechanism();
         mechanism->has_virtual = mechanism->has_shared = false;
         mbr_span span;
         ASSERT_EQ(MBR_OK,
@@ -331,7 +331,7 @@ mbr_status leave_too_much(
 TEST(Refund, ResidualBeyondTheObject_IsClampedAndCounted)
 {
     World world;
-    auto *mechanism = const_cast<mbr_mechanism *>(mbr_port_mechanism(world.port));
+    auto *mechanism = world.mechanism();
     mechanism->virtual_.extent_create = leave_too_much;
     mbr_answer answer;
     EXPECT_EQ(MBR_OUT_OF_MEMORY,

@@ -202,7 +202,7 @@ TEST(Prefix, Refusals_NameTheReason)
     EXPECT_EQ(nullptr, make(world, source, 8 * kGranule, nullptr, &error)); /* dead */
     mbr_prefix_end(prefix);
 
-    auto *mechanism = const_cast<mbr_mechanism *>(mbr_port_mechanism(world.port));
+    auto *mechanism = world.mechanism();
     mechanism->has_shared = false;
     EXPECT_EQ(nullptr, make(world, source, 8 * kGranule, nullptr, &error));
     EXPECT_EQ(MBR_UNSUPPORTED, error.status);
@@ -348,7 +348,7 @@ TEST(Prefix, AttachToALostOrRetiringContext_IsRefusedWithoutACall)
 {
     for (bool lost : {true, false}) {
         World world;
-        auto *mechanism = const_cast<mbr_mechanism *>(mbr_port_mechanism(world.port));
+        auto *mechanism = world.mechanism();
         mechanism->releasable_after_loss = true; /* so that the world ends whole */
         mbr_range *source = world.reserve(64 * kGranule, kFour);
         ASSERT_EQ(MBR_OK, world.grow(source, 0, 8 * kGranule));

@@ -131,10 +131,7 @@ TEST(Quarantine, SharedExtentStuckAtOnePlace_GoesWhenItsOtherUsersAreGone)
     mbr_range *source = world.reserve(8 * kGranule), *sharer = world.reserve(8 * kGranule);
     ASSERT_EQ(MBR_OK, world.grow(source, 0, kGranule));
     mbr_prefix *prefix = world.make_prefix(source, 0, kGranule);
-    mbr_prefix_attach_result attached = {};
-    attached.struct_size = sizeof(attached);
-    ASSERT_EQ(
-        MBR_OK, mbr_prefix_map_into(prefix, &sharer, 1, nullptr, world.kv, &attached, nullptr));
+    ASSERT_EQ(MBR_OK, world.attach(prefix, sharer));
     refuse_next(&world, Slot::kUnmap);
     ASSERT_EQ(MBR_OK, world.end(source));
     world.fake.faults.clear();
@@ -156,10 +153,7 @@ TEST(Quarantine, SharedExtentStuckAtAllPlaces_GoesWithTheLastOfThem)
     mbr_range *source = world.reserve(8 * kGranule), *sharer = world.reserve(8 * kGranule);
     ASSERT_EQ(MBR_OK, world.grow(source, 0, kGranule));
     mbr_prefix *prefix = world.make_prefix(source, 0, kGranule);
-    mbr_prefix_attach_result attached = {};
-    attached.struct_size = sizeof(attached);
-    ASSERT_EQ(
-        MBR_OK, mbr_prefix_map_into(prefix, &sharer, 1, nullptr, world.kv, &attached, nullptr));
+    ASSERT_EQ(MBR_OK, world.attach(prefix, sharer));
     mbr_prefix_end(prefix);
     world.fake.faults = {{Slot::kUnmap, world.fake.calls(Slot::kUnmap) + 1, FaultKind::kRefuse,
         MBR_SYSTEM, /* sticky */ true}};
@@ -222,7 +216,7 @@ TEST(Quarantine, RefusedRelease_IsTriedAgainAtTrim)
 {
     World world;
     world.fake.mechanism.has_virtual = false;
-    const_cast<mbr_mechanism *>(mbr_port_mechanism(world.port))->has_virtual = false;
+    world.mechanism()->has_virtual = false;
     mbr_span span;
     ASSERT_EQ(MBR_OK,
         mbr_backing_take_span(world.backing, world.context, world.stream, 0, 16 * kGranule, 0,

@@ -13,7 +13,6 @@ class QuirkWorld : public World
 {
   public:
     // The port's own copy: what it was opened with.
-    mbr_mechanism *facts() { return const_cast<mbr_mechanism *>(mbr_port_mechanism(port)); }
 
     uint64_t protects() const { return fake.calls(Slot::kProtect); }
 };
@@ -21,7 +20,7 @@ class QuirkWorld : public World
 TEST(Quirk, AccessRefusedAtRandom_IsAskedForPieceByPieceAndAgain)
 {
     QuirkWorld world;
-    world.facts()->protect_may_fail_spuriously = true;
+    world.mechanism()->protect_may_fail_spuriously = true;
     mbr_range *range = world.reserve(16 * kGranule);
     world.fake.faults.push_back({Slot::kProtect, 2, FaultKind::kRefuse, MBR_SYSTEM});
     EXPECT_EQ(MBR_OK, world.grow(range, 0, 4 * kGranule));
@@ -33,7 +32,7 @@ TEST(Quirk, AccessRefusedAtRandom_IsAskedForPieceByPieceAndAgain)
 TEST(Quirk, AccessRefusedForGood_IsGivenUpAfterAFewTriesAndRolledBack)
 {
     QuirkWorld world;
-    world.facts()->protect_may_fail_spuriously = true;
+    world.mechanism()->protect_may_fail_spuriously = true;
     mbr_range *range = world.reserve(16 * kGranule);
     world.fake.faults.push_back({Slot::kProtect, 3, FaultKind::kRefuse, MBR_SYSTEM, true});
     EXPECT_EQ(MBR_SYSTEM, world.grow(range, 0, 4 * kGranule));
@@ -49,7 +48,7 @@ TEST(Quirk, AccessRefusedForGood_IsGivenUpAfterAFewTriesAndRolledBack)
 TEST(Quirk, UnmapOfEachMapping_IsACallOfItsOwn)
 {
     QuirkWorld world;
-    world.facts()->unmap_spans_mappings = false;
+    world.mechanism()->unmap_spans_mappings = false;
     mbr_range *range = world.reserve(16 * kGranule);
     ASSERT_EQ(MBR_OK, world.grow(range, 0, 4 * kGranule));
     EXPECT_EQ(MBR_OK, world.end(range));
@@ -61,7 +60,7 @@ TEST(Quirk, UnmapOfEachMapping_IsACallOfItsOwn)
 TEST(Quirk, ReservationAboveTheLargest_IsRefusedWithBothSizes)
 {
     QuirkWorld world;
-    world.facts()->reservation_max_bytes = 16 * kGranule;
+    world.mechanism()->reservation_max_bytes = 16 * kGranule;
     mbr_range_options options = {};
     options.context = world.context;
     options.bytes = 17 * kGranule;

@@ -181,10 +181,7 @@ TEST(Rejoin, OfWhatOthersUse_IsBusyAsBefore)
     mbr_prefix *prefix = world.make_prefix(world.range, 4 * kGranule, 4 * kGranule);
     mbr_range *reader = world.reserve(64 * kGranule);
     uint64_t limit = UINT64_MAX;
-    mbr_prefix_attach_result attached = {};
-    attached.struct_size = sizeof(attached);
-    ASSERT_EQ(
-        MBR_OK, mbr_prefix_map_into(prefix, &reader, 1, &limit, world.kv, &attached, nullptr));
+    ASSERT_EQ(MBR_OK, world.attach(prefix, reader, &limit));
     world.Leave(4, 8, {world.stream});
     EXPECT_EQ(MBR_BUSY, world.Grow(8, world.stream)) << "the prefix and the reader";
     mbr_prefix_end(prefix);

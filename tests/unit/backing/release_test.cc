@@ -250,7 +250,7 @@ TEST(Span, OverTheLimit_LeavesNothing)
 TEST(Span, WithoutVirtual_IsOneAllocation)
 {
     World world;
-    auto *mechanism = const_cast<mbr_mechanism *>(mbr_port_mechanism(world.port));
+    auto *mechanism = world.mechanism();
     mechanism->has_virtual = mechanism->has_shared = false;
     mbr_error error = {};
     error.struct_size = sizeof(error);
@@ -275,11 +275,7 @@ TEST(Span, WithoutVirtual_IsOneAllocation)
 class Eager : public World
 {
   public:
-    Eager()
-    {
-        auto *mechanism = const_cast<mbr_mechanism *>(mbr_port_mechanism(port));
-        mechanism->has_virtual = mechanism->has_shared = false;
-    }
+    Eager() { mechanism()->has_virtual = mechanism()->has_shared = false; }
 
     mbr_status take(mbr_span *span)
     {
@@ -306,7 +302,7 @@ TEST(Eager, AnotherGroupComesBeforeTheMemory_ItIsZeroedAllTheSame)
 {
     for (bool may_release : {true, false}) {
         Eager world;
-        auto *mechanism = const_cast<mbr_mechanism *>(mbr_port_mechanism(world.port));
+        auto *mechanism = world.mechanism();
         mechanism->fresh_content = MBR_CONTENT_UNDEFINED;
         Overtaken::port = world.port;
         Overtaken::allocate = mechanism->allocator.allocate;
@@ -333,7 +329,7 @@ TEST(Eager, AnotherGroupComesBeforeTheMemory_ItIsZeroedAllTheSame)
 TEST(Eager, AlignedSpan_OfAMechanismThatPads_IsPaidForWithItsPadding)
 {
     Eager world;
-    auto *mechanism = const_cast<mbr_mechanism *>(mbr_port_mechanism(world.port));
+    auto *mechanism = world.mechanism();
     mechanism->allocation_align_bytes = 256;
     for (bool pads : {false, true}) {
         world.fake.pads_with_memory = pads;
@@ -386,7 +382,7 @@ TEST(Loss, EagerSpan_IsRetainedWithoutACallUntilTheEndIsConfirmed)
 TEST(Loss, EagerSpanThatOutlivesItsContext_IsReleased)
 {
     Eager world;
-    const_cast<mbr_mechanism *>(mbr_port_mechanism(world.port))->releasable_after_loss = true;
+    world.mechanism()->releasable_after_loss = true;
     mbr_span span;
     ASSERT_EQ(MBR_OK, world.take(&span));
     mbr_context_lose(world.context);
@@ -427,7 +423,7 @@ TEST(Loss, GivenBackAtOnce_IsNotUnmapped)
 void loss_takes_a_fill_along(bool at_once_a_part)
 {
     World world;
-    const_cast<mbr_mechanism *>(mbr_port_mechanism(world.port))->releasable_after_loss = true;
+    world.mechanism()->releasable_after_loss = true;
     mbr_range_decommit_result left = {};
     left.struct_size = sizeof(left);
     auto fill = [&](mbr_range *range, uint64_t stream) {

@@ -36,7 +36,7 @@ TEST(Sample, DriverSaidOutOfMemory_GrowthGoesOnAfterASecondWithoutAPoll)
 TEST(Sample, EagerSpanThatTheDriverRefuses_LowersTheLimitToo)
 {
     World world;
-    auto *mechanism = const_cast<mbr_mechanism *>(mbr_port_mechanism(world.port));
+    auto *mechanism = world.mechanism();
     mechanism->has_virtual = mechanism->has_shared = false;
     auto take = [&](mbr_span *span) {
         return mbr_backing_take_span(

@@ -28,9 +28,7 @@ class SealWorld : public World
     mbr_range *attach()
     {
         mbr_range *range = reserve(16 * kGranule, {kGranule, kGranule, 0}, MBR_RANGE_UNPARKED);
-        mbr_prefix_attach_result result = {};
-        result.struct_size = sizeof(result);
-        EXPECT_EQ(MBR_OK, mbr_prefix_map_into(made, &range, 1, nullptr, kv, &result, nullptr));
+        EXPECT_EQ(MBR_OK, World::attach(made, range));
         return range;
     }
     mbr_status seal() { return mbr_prefix_seal(made, &error); }
@@ -193,7 +191,7 @@ TEST(Seal, HalfClosed_IsOpenedAgainBeforeAnybodyIsGivenIt)
     static uint32_t attempts;
     for (bool spurious : {false, true}) {
         SealWorld world;
-        auto *mechanism = const_cast<mbr_mechanism *>(mbr_port_mechanism(world.port));
+        auto *mechanism = world.mechanism();
         mechanism->protect_may_fail_spuriously = spurious;
         protect = mechanism->virtual_.protect;
         attempts = 0;
@@ -309,7 +307,7 @@ TEST(Seal, OpeningIsRefused_ItDoesNotStandAhead)
 TEST(Seal, SpuriousRefusal_IsRetried)
 {
     SealWorld world;
-    const_cast<mbr_mechanism *>(mbr_port_mechanism(world.port))->protect_may_fail_spuriously = true;
+    world.mechanism()->protect_may_fail_spuriously = true;
     world.refuse_protect(2);
     ASSERT_EQ(MBR_OK, world.seal()) << world.error.text;
     EXPECT_EQ(0u, world.writable());
@@ -411,7 +409,7 @@ TEST(Seal, PrefixEndsWhileAnotherOfItsSourceIsClosed_OpensAfterTheOtherIs)
     SealWorld world;
     ASSERT_EQ(MBR_OK, world.seal());
     mbr_prefix *other = world.make_prefix(world.source, kShared * kGranule, kGranule);
-    auto &slots = const_cast<mbr_mechanism *>(mbr_port_mechanism(world.port))->virtual_;
+    auto &slots = world.mechanism()->virtual_;
     inside = &world;
     protect = slots.protect;
     slots.protect = [](mbr_instance *instance, const mbr_protect_request *request,
@@ -431,7 +429,7 @@ TEST(Seal, PrefixEndsWhileAnotherOfItsSourceIsClosed_OpensAfterTheOtherIs)
 TEST(Seal, WithoutEnforcedReadOnly_IsRefusedByTheFact)
 {
     SealWorld world;
-    const_cast<mbr_mechanism *>(mbr_port_mechanism(world.port))->read_only_enforced = false;
+    world.mechanism()->read_only_enforced = false;
     EXPECT_EQ(MBR_UNSUPPORTED, mbr_prefix_check_seal(world.made, &world.error));
     EXPECT_NE(nullptr, std::strstr(world.error.text, "READ_ONLY_ENFORCED")) << world.error.text;
     world.end(world.source);

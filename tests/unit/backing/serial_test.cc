@@ -83,7 +83,7 @@ MBR_SLOTS_SHARED_VTABLE(COUNTED_SHARED)
 
 void count_calls_of(World &world)
 {
-    auto *mechanism = const_cast<mbr_mechanism *>(mbr_port_mechanism(world.port));
+    auto *mechanism = world.mechanism();
     plain_virtual = &world.fake.mechanism.virtual_;
     plain_shared = &world.fake.mechanism.shared;
     {
@@ -113,13 +113,6 @@ mbr_prefix *make_prefix(World &world, mbr_range *source)
     return prefix;
 }
 
-void attach_once(World &world, mbr_prefix *prefix, mbr_range *target)
-{
-    mbr_prefix_attach_result result = {};
-    result.struct_size = sizeof(result);
-    mbr_prefix_map_into(prefix, &target, 1, nullptr, world.kv, &result, nullptr);
-}
-
 void press(World &world, const std::vector<mbr_range *> &ranges, uint64_t seed)
 {
     std::mt19937_64 random(seed);
@@ -144,7 +137,7 @@ void press(World &world, const std::vector<mbr_range *> &ranges, uint64_t seed)
             break;
         case 3:
             if (mbr_prefix *prefix = make_prefix(world, range)) {
-                attach_once(world, prefix, ranges[random() % ranges.size()]);
+                world.attach(prefix, ranges[random() % ranges.size()]);
                 mbr_prefix_end(prefix);
             }
             break;
@@ -224,7 +217,7 @@ TEST(Serial, RangeInUsePastTheDeadline_IsBusyForEveryCallAndUnchanged)
     mbr_range *source = world.reserve(8 * kGranule), *range = world.reserve(8 * kGranule);
     ASSERT_EQ(MBR_OK, world.grow(source, 0, 2 * kGranule));
     mbr_prefix *prefix = make_prefix(world, source);
-    const_cast<mbr_mechanism *>(mbr_port_mechanism(world.port))->virtual_.map = gated_map;
+    world.mechanism()->virtual_.map = gated_map;
     mbr_status grown = MBR_INTERNAL;
     std::thread first([&] { grown = world.grow(range, 2 * kGranule, 2 * kGranule); });
     held.await_entered();
@@ -238,10 +231,7 @@ TEST(Serial, RangeInUsePastTheDeadline_IsBusyForEveryCallAndUnchanged)
     EXPECT_EQ(
         MBR_BUSY, mbr_range_give_back(range, 0, 8 * kGranule, true, nullptr, 0, &left, nullptr));
     EXPECT_EQ(MBR_BUSY, world.end(range)); /* still the caller's */
-    mbr_prefix_attach_result result = {};
-    result.struct_size = sizeof(result);
-    EXPECT_EQ(
-        MBR_BUSY, mbr_prefix_map_into(prefix, &range, 1, nullptr, world.kv, &result, nullptr));
+    EXPECT_EQ(MBR_BUSY, world.attach(prefix, range));
     EXPECT_EQ(MBR_OK, world.grow(source, 0, 2 * kGranule)); /* another range is nobody's */
 
     held.let_go();
@@ -262,7 +252,7 @@ TEST(Serial, RangeInUse_TheSecondCallWaitsForIt)
     gate = &held;
     plain_virtual = &world.fake.mechanism.virtual_;
     mbr_range *range = world.reserve(8 * kGranule);
-    const_cast<mbr_mechanism *>(mbr_port_mechanism(world.port))->virtual_.map = gated_map;
+    world.mechanism()->virtual_.map = gated_map;
     mbr_status first_status = MBR_INTERNAL, second_status = MBR_INTERNAL;
     std::thread first([&] { first_status = world.grow(range, 0, 2 * kGranule); });
     held.await_entered();

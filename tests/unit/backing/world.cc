@@ -144,6 +144,14 @@ mbr_prefix *World::make_prefix(mbr_range *range, uint64_t offset, uint64_t bytes
     return made;
 }
 
+mbr_status World::attach(
+    mbr_prefix *made, mbr_range *target, const uint64_t *limit, mbr_error *error)
+{
+    mbr_prefix_attach_result result = {};
+    result.struct_size = sizeof(result);
+    return mbr_prefix_map_into(made, &target, 1, limit, kv, &result, error);
+}
+
 mbr_range_figures World::figures(mbr_range *range) const
 {
     mbr_range_figures figures = {};

@@ -206,7 +206,14 @@ class World
     mbr_status end(mbr_range *range, bool now = true);
     /* Of one part, paid by `prefix`. */
     mbr_prefix *make_prefix(mbr_range *range, uint64_t offset, uint64_t bytes);
+    mbr_status attach(mbr_prefix *made, mbr_range *target, const uint64_t *limit = nullptr,
+        mbr_error *error = nullptr);
     mbr_range_figures figures(mbr_range *range) const;
+    /* As the port has it: its facts and slots are changed here. */
+    mbr_mechanism *mechanism() const
+    {
+        return const_cast<mbr_mechanism *>(mbr_port_mechanism(port));
+    }
 
     uint64_t charged(mbr_holder *holder) const;
     uint64_t mapped_by(mbr_holder *holder) const;
