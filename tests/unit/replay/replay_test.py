@@ -536,6 +536,7 @@ class BadInput(unittest.TestCase):
         self.refused(2, ["--fork-every", "--eager"], *trusted, "--fork-every", "2", "--eager", "copy")
         self.refused(2, ["--fork-every", "--tenant"], "--fork-every", "2", "--tenant", "a=x", "--tenant", "b=y")
         self.refused(2, ["--paged", "--verify; with that"], *trusted, "--paged")
+        self.refused(2, ["--protect", "--eager"], *trusted, "--protect", "--eager", "copy")
         self.refused(2, ["--paged", "--tenant"], "--verify", "--paged", "--tenant", "a=x", "--tenant", "b=y")
         self.refused(2, ["--weights", "--sleep-every"], *trusted, "--weights", "1MiB")
         self.refused(2, ["--option", "NAME=VALUE"], *trusted, "--option", "granule")

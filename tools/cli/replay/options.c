@@ -235,6 +235,34 @@ static error_t parse_plugin_option(
     return 0;
 }
 
+/* What is wrong only together; and what nobody said. */
+static error_t check_all(struct argp_state *state, mbr_replay_options *options)
+{
+    if (options->trace_path == NULL && options->tenant_count == 0)
+        return mbr_args_bad(state, "no trace; membrane replay TRACE [OPTION...]");
+    if (options->shared_folder != NULL && options->shared == NULL)
+        return mbr_args_bad(state, "--shared-folder without --shared NAME names no ledger");
+    if (options->fork_every + options->sleep_every != 0 &&
+        (options->tenant_count != 0 || options->eager != MBR_KV_GROWING))
+        return mbr_args_bad(state,
+            "--fork-every and --sleep-every are for one trace on virtual memory; without "
+            "--tenant and --eager they would work");
+    if (options->protects && options->eager != MBR_KV_GROWING)
+        return mbr_args_bad(state,
+            "--protect is of prefixes, which eager caches do not have; without --eager it would "
+            "work");
+    if (options->has_pages && (!options->has_stamps || options->tenant_count != 0))
+        return mbr_args_bad(state,
+            "--paged is for one trace with --verify; with that and without --tenant it would "
+            "work");
+    if (options->weight_bytes != 0 && options->sleep_every == 0)
+        return mbr_args_bad(
+            state, "--weights are there to sleep; --sleep-every=100 beside it would work");
+    if (options->weight_bytes == 0)
+        options->weight_bytes = WEIGHT_BYTES_DEFAULT;
+    return mbr_replay_check_tenants(state, options);
+}
+
 static error_t parse(int key, char *text, struct argp_state *state)
 {
     mbr_replay_options *options = state->input;
@@ -296,25 +324,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
         options->trace_path = text;
         return 0;
     case ARGP_KEY_END:
-        if (options->trace_path == NULL && options->tenant_count == 0)
-            return mbr_args_bad(state, "no trace; membrane replay TRACE [OPTION...]");
-        if (options->shared_folder != NULL && options->shared == NULL)
-            return mbr_args_bad(state, "--shared-folder without --shared NAME names no ledger");
-        if (options->fork_every + options->sleep_every != 0 &&
-            (options->tenant_count != 0 || options->eager != MBR_KV_GROWING))
-            return mbr_args_bad(state,
-                "--fork-every and --sleep-every are for one trace on virtual memory; without "
-                "--tenant and --eager they would work");
-        if (options->has_pages && (!options->has_stamps || options->tenant_count != 0))
-            return mbr_args_bad(state,
-                "--paged is for one trace with --verify; with that and without --tenant it would "
-                "work");
-        if (options->weight_bytes != 0 && options->sleep_every == 0)
-            return mbr_args_bad(
-                state, "--weights are there to sleep; --sleep-every=100 beside it would work");
-        if (options->weight_bytes == 0)
-            options->weight_bytes = WEIGHT_BYTES_DEFAULT;
-        return mbr_replay_check_tenants(state, options);
+        return check_all(state, options);
     default:
         return parse_number(key, text, state, options);
     }
