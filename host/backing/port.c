@@ -543,11 +543,9 @@ mbr_status mbr_port_allocate(mbr_port *port, uint64_t bytes, uint64_t align_byte
             port, "allocate", bytes, align_bytes, max_owned_bytes, entry, answer, error);
     else
         mbr_heap_release(port->heap, entry);
-    if (status == MBR_OK) {
+    if (status == MBR_OK)
         answer->owned_bytes = take_owned(port, said.outcome.newly_owned_bytes, max_owned_bytes);
-        add_count(&port->allocation_count, 1);
-        add_count(&port->mapped_bytes, answer->owned_bytes);
-    } else if (is_left(answer)) {
+    if (status == MBR_OK || is_left(answer)) {
         add_count(&port->allocation_count, 1);
         add_count(&port->mapped_bytes, answer->owned_bytes);
     }

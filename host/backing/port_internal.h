@@ -1,4 +1,5 @@
-/* The port inside, for port.c and port_books.c alone: its counts and the one way to a slot. */
+/* The port inside, for port.c, port_books.c and groups.c alone: its counts and the one way to a
+ * slot. */
 #ifndef MEMBRANE_HOST_BACKING_PORT_INTERNAL_H
 #define MEMBRANE_HOST_BACKING_PORT_INTERNAL_H
 
