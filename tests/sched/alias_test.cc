@@ -30,13 +30,19 @@ class PrefixScenario : public BackingScenario
         return made;
     }
 
+    // Of what it grows by, whose work is done.
+    mbr_prefix *GrowAndMake(const Range &source)
+    {
+        SCHED_REQUIRE(Grow(source, 0, kShared, 0) == MBR_OK);
+        memory_.Leave(source.range, source.address, kShared * kGranule);
+        ep_.device.streams[0].done = ep_.device.streams[0].submitted;
+        return Make(source.range);
+    }
+
     mbr_prefix *MakeOfItsOwn()
     {
         Range source = Reserve(4);
-        SCHED_REQUIRE(Grow(source, 0, kShared, 0) == MBR_OK);
-        mbr_prefix *made = Make(source.range);
-        memory_.Leave(source.range, source.address, kShared * kGranule);
-        ep_.device.streams[0].done = ep_.device.streams[0].submitted;
+        mbr_prefix *made = GrowAndMake(source);
         EndNow(source.range);
         return made;
     }
@@ -199,10 +205,7 @@ class SealedSourceAgainstEnds : public PrefixScenario
   public:
     explicit SealedSourceAgainstEnds(Draw &draw) : PrefixScenario(draw), source_(Reserve(4))
     {
-        SCHED_REQUIRE(Grow(source_, 0, kShared, 0) == MBR_OK);
-        memory_.Leave(source_.range, source_.address, kShared * kGranule);
-        ep_.device.streams[0].done = ep_.device.streams[0].submitted;
-        prefix_ = PrefixScenario::Make(source_.range);
+        prefix_ = GrowAndMake(source_);
         SCHED_REQUIRE(mbr_prefix_seal(prefix_, nullptr) == MBR_OK);
         sharer_ = Share(prefix_);
         SCHED_REQUIRE(Access(0) == MBR_ACCESS_READ);
@@ -252,10 +255,7 @@ class SealAgainstARefusedEnd : public PrefixScenario
   public:
     explicit SealAgainstARefusedEnd(Draw &draw) : PrefixScenario(draw), source_(Reserve(4))
     {
-        SCHED_REQUIRE(Grow(source_, 0, kShared, 0) == MBR_OK);
-        memory_.Leave(source_.range, source_.address, kShared * kGranule);
-        ep_.device.streams[0].done = ep_.device.streams[0].submitted;
-        prefix_ = PrefixScenario::Make(source_.range);
+        prefix_ = GrowAndMake(source_);
     }
 
     std::vector<std::function<void()>> Bodies() override
