@@ -230,7 +230,7 @@ void sched_kv_look(void)
 
 void sched_kv_take_back(void)
 {
-    mbr_kv_take_back(&world.kv, UINT64_MAX);
+    mbr_kv_give(&world.kv, UINT64_MAX);
 }
 
 uint64_t sched_kv_tokens(void)

@@ -11,6 +11,8 @@
 #define REFUSED_PAUSE_NS UINT64_C(100000000)
 #define DUE_LOOK_COUNT 3 /* what is reached before as many looks is adopted: some may be late */
 
+MBR_GIVER_CALLS_DEFINE(mbr_kv, giver_calls);
+
 /* ---- The chore ------------------------------------------------------------------------------- */
 
 /* From `have` on, growth by growth, until what is soon stands there. Where it ends is noted. */
@@ -116,7 +118,7 @@ static uint64_t press_locked(mbr_kv *kv, mbr_sequence *sequence) MBR_REQUIRES(&k
     return bytes;
 }
 
-uint64_t mbr_kv_take_back(mbr_kv *kv, uint64_t wanted_bytes)
+uint64_t mbr_kv_give(mbr_kv *kv, uint64_t wanted_bytes)
 {
     uint64_t bytes = 0;
     mbr_lock_take(&kv->lock);
@@ -126,11 +128,10 @@ uint64_t mbr_kv_take_back(mbr_kv *kv, uint64_t wanted_bytes)
     return bytes;
 }
 
-static uint64_t could_give(void *self, uint64_t wanted_bytes)
+uint64_t mbr_kv_could_give(mbr_kv *kv, uint64_t wanted_bytes)
 {
-    mbr_kv *kv = self;
     uint64_t bytes = 0;
-    if (mbr_chore_is_capturing(&kv->ahead)) /* nothing goes back meanwhile */
+    if (!kv->has_ahead || mbr_chore_is_capturing(&kv->ahead)) /* nothing goes back meanwhile */
         return 0;
     mbr_lock_take(&kv->lock);
     for (const mbr_sequence *at = kv->sequences; at != NULL; at = at->next) {
@@ -141,13 +142,6 @@ static uint64_t could_give(void *self, uint64_t wanted_bytes)
     mbr_lock_drop(&kv->lock);
     return mbr_min(bytes, wanted_bytes);
 }
-
-static uint64_t give(void *self, uint64_t wanted_bytes)
-{
-    return mbr_kv_take_back(self, wanted_bytes);
-}
-
-static const mbr_giver_calls giver_calls = {could_give, give};
 
 /* It neither ends nor leaves the list while a mark of it stands. Drops the lock. */
 static mbr_status look_at_locked(

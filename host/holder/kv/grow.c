@@ -182,7 +182,7 @@ static mbr_status grow(mbr_sequence *sequence, mbr_kv_reach reach, mbr_refusal *
      * with the beginning of the next one, and that other streams than its own are not done with. */
     status = mbr_range_grow(kv->manager, &request, result, error);
     if (!reach.ahead && MBR_STATUS_CLASS(status) == MBR_CLASS_EXHAUSTED &&
-        mbr_kv_take_back(kv, missing_bytes(sequence, reach, &pieces)) != 0)
+        mbr_kv_give(kv, missing_bytes(sequence, reach, &pieces)) != 0)
         status = mbr_range_grow(kv->manager, &request, result, error);
     release_pieces(sequence, &pieces);
     return status;

@@ -219,9 +219,6 @@ mbr_status mbr_kv_begin_ahead(mbr_kv *kv, mbr_error *error);
 void mbr_kv_end_ahead(mbr_kv *kv);
 /* A sequence has begun or grown. A system call after a rest alone. */
 void mbr_kv_wake_ahead(mbr_kv *kv);
-/* What sequences are offered and have not taken goes back to the cache, until it is enough. How
- * much did. */
-uint64_t mbr_kv_take_back(mbr_kv *kv, uint64_t wanted_bytes);
 
 /* ---- attach.c -------------------------------------------------------------------------------- */
 /* Maps the whole extents of the prefix's first `tokens` into the new sequence: all of them or none.

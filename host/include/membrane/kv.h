@@ -80,6 +80,18 @@ typedef struct mbr_kv_figures {
 
 MBR_API mbr_status mbr_kv_read(mbr_kv *kv, mbr_kv_figures *figures, mbr_error *error);
 
+/* The holder of the sequences is asked for bytes: without callbacks of the client's
+ * (mbr_holder_request) the cache answers by itself, with these. What sequences are offered and have
+ * not taken (mbr_bind_request.ahead_bytes), at most wanted_bytes; 0 while a capture is open, and
+ * where nothing is mapped ahead: what sequences have is theirs, and prefixes are given by whoever
+ * keeps them, such as a registry (membrane/registry.h). */
+MBR_API uint64_t mbr_kv_could_give(mbr_kv *kv, uint64_t wanted_bytes);
+/* Gives: offers whole, those of the sequence made first before others, until it is enough; they are
+ * not offered again before the sequence has grown past them. Returns the bytes, now of the
+ * binding's cache, which pressure takes next; they may be more by a part of an offer. Both calls:
+ * any thread, with no lock held; the cache lives until they return. */
+MBR_API uint64_t mbr_kv_give(mbr_kv *kv, uint64_t wanted_bytes);
+
 /* The most private bytes that a sequence commits on its way to `tokens`: what to tell an admission
  * before it is created, and how far its member grows with it. Neither a shared prefix nor what
  * sliding layers give back is taken off; what is adopted ahead of a length that it will not reach

@@ -172,7 +172,7 @@ typedef struct mbr_holder_request {
      * answers by itself: weights, workspaces, kernel caches, paged stores, the arena of a sleeper,
      * registries for the prefixes that it pays for, KV caches for what is offered ahead. Set, they
      * are the whole answer, and pass the question on by the mbr_…_could_give and mbr_…_give of
-     * those; what is offered goes back after a rest then. */
+     * those. */
     mbr_pressure_callbacks pressed;
 } mbr_holder_request;
 

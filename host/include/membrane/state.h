@@ -5,8 +5,9 @@
  * Copies are enqueued on the stream that a call names, which is attached; work of other streams on
  * the bundle is ordered by the caller. Nothing here waits.
  *
- * A bundle that lives, and one that is saved, is somebody's contents: none of it can be given under
- * pressure, so its holder needs no callbacks. Who is to give saves, and destroys the bundle.
+ * A bundle that lives, and one that is saved, is somebody's contents, none of which can be given
+ * under pressure: there is no mbr_states_could_give, and its holder needs no callbacks. Who is to
+ * give saves, and destroys the bundle.
  *
  * Thread rule: any thread; one bundle is used by one thread at a time. */
 #ifndef MEMBRANE_STATE_H

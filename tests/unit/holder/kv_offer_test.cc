@@ -233,6 +233,91 @@ TEST(KvOffer, WhatGoesBackAboveTheBound_IsParkedAndNotAhead)
     EXPECT_TRUE(world.clean());
 }
 
+// A client that answers for the holder itself, and passes the question on or not.
+struct Client {
+    mbr_kv *kv = nullptr;
+    bool passes_on = false;
+    static mbr_pressure_callbacks callbacks(Client *self)
+    {
+        return {[](void *context, const mbr_pressure *pressure) -> uint64_t {
+                    auto *it = static_cast<Client *>(context);
+                    return it->passes_on ? mbr_kv_could_give(it->kv, pressure->bytes) : 0;
+                },
+            [](void *context, const mbr_pressure *, uint64_t bytes) {
+                mbr_kv_give(static_cast<Client *>(context)->kv, bytes);
+            },
+            self};
+    }
+};
+
+TEST(KvOffer, OnAHolderWithCallbacks_IsTheClientsToGive)
+{
+    AheadWorld world(kPlain, "window-major", 4 * kMiB, kTight);
+    Client client;
+    mbr_holder_handle another = world.holder;
+    mbr_kv *others = world.kv;
+    auto holder = world.holder_request(MBR_ROLE_KV, "answered for");
+    holder.pressed = Client::callbacks(&client);
+    ASSERT_EQ(
+        MBR_OK, mbr_manager_create_holder(world.manager, &holder, &world.holder, &world.error));
+    auto request = sized<mbr_kv_request>();
+    request.binding = world.binding;
+    request.holder = world.holder;
+    request.geometry = kPlain;
+    request.max_tokens = world.shape.max_tokens;
+    request.window_tokens = world.shape.window_tokens;
+    request.extent_bytes = kExtent;
+    ASSERT_EQ(MBR_OK, mbr_kv_create(world.manager, &request, &world.kv, &world.error))
+        << world.error.text;
+    client.kv = world.kv;
+    Tracked one;
+    ASSERT_NO_FATAL_FAILURE(world.offer(&one));
+    EXPECT_EQ(kExtent, mbr_kv_could_give(client.kv, UINT64_MAX));
+    EXPECT_EQ(1u, mbr_kv_could_give(client.kv, 1));
+    EXPECT_EQ(0u, mbr_kv_could_give(others, UINT64_MAX));
+    EXPECT_EQ(0u, mbr_kv_give(others, UINT64_MAX));
+    auto wanted = sized<mbr_ticket_request>();
+    wanted.holder = another;
+    wanted.bytes = kTight - kExtent; // all but what the sequence needs
+    wanted.timeout_ns = kMs;
+    for (bool passes_on : {false, true}) {
+        client.passes_on = passes_on;
+        mbr_ticket_handle ticket;
+        ASSERT_EQ(MBR_OK,
+            mbr_manager_submit_ticket(world.manager, &wanted, &ticket, nullptr, &world.error))
+            << world.error.text;
+        EXPECT_EQ(passes_on ? MBR_OK : MBR_NOT_READY,
+            mbr_manager_claim_ticket(world.manager, ticket, &world.error));
+        EXPECT_EQ(passes_on ? 0 : kExtent, world.offered(one));
+        EXPECT_EQ(MBR_OK, mbr_manager_end_ticket(world.manager, ticket, &world.error));
+    }
+    EXPECT_EQ(MBR_OK, mbr_manager_return_aside(world.manager, another, nullptr, &world.error));
+    EXPECT_EQ(0u, mbr_kv_could_give(client.kv, UINT64_MAX));
+    EXPECT_TRUE(world.holds(one));
+    EXPECT_EQ(MBR_OK, world.destroy(&one));
+    EXPECT_TRUE(world.clean());
+    world.settle();
+    EXPECT_EQ(MBR_OK, mbr_kv_destroy(std::exchange(world.kv, others), &world.error));
+    EXPECT_EQ(MBR_OK,
+        mbr_manager_destroy_holder(
+            world.manager, std::exchange(world.holder, another), &world.error));
+}
+
+// There is nothing to ask for where nothing is mapped ahead.
+TEST(KvOffer, OfCachesThatMapNothingAhead_NothingCouldBeGiven)
+{
+    for (uint32_t mode : {MBR_KV_GROWING, MBR_KV_EAGER_WHOLE, MBR_KV_EAGER_COPY}) {
+        KvWorld world(
+            {kPlain, "window-major", 400, 16, mode == MBR_KV_GROWING ? kExtent : 0, mode});
+        Tracked one;
+        ASSERT_EQ(MBR_OK, world.create(&one, 40));
+        EXPECT_EQ(0u, mbr_kv_could_give(world.kv, UINT64_MAX));
+        EXPECT_EQ(0u, mbr_kv_give(world.kv, UINT64_MAX));
+        EXPECT_TRUE(world.holds(one));
+        EXPECT_EQ(MBR_OK, world.destroy(&one));
+    }
+}
+
 } // namespace
 
 } // namespace membrane
