@@ -205,6 +205,13 @@ TEST(Commit, RandomWorlds_CapacityIsEveryTokenWhoseRowsAreCommitted)
     });
 }
 
+TEST(Commit, RandomWorlds_FloorIsWhatTheFirstTokenTakes)
+{
+    ForRandomStages(300, [](const Stage &stage, oracle::Generator &) {
+        EXPECT_EQ(mbr_commit_floor_bytes(&stage.extents), stage.Bytes(stage.Set(0, 1)));
+    });
+}
+
 mbr_extents Extents(const char *model, const mbr_layout_request &request)
 {
     mbr_geometry geometry;

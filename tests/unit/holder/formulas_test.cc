@@ -66,33 +66,48 @@ TEST(Formulas, TokenFragmentsAndContiguousBytes_AreTheRunsOfOneToken)
     EXPECT_GT(compared, 300u);
 }
 
+// The heads of a group that the devices divide between them, or that each has one of.
+uint32_t DrawHeads(oracle::Generator &draw, uint64_t degree)
+{
+    if (draw.Between(0, 3) == 0)
+        return static_cast<uint32_t>(draw.Between(1, degree));
+    return static_cast<uint32_t>(degree * draw.Between(1, 4));
+}
+
+// Heads are dealt out, one device after another; a device without one has another's.
+uint64_t HeadsOfADevice(uint64_t heads, uint64_t degree)
+{
+    uint64_t first = 0;
+    for (uint64_t head = 0; head < heads; head++)
+        first += head % degree == 0;
+    return first;
+}
+
 TEST(Formulas, TensorParallel_EachDeviceHasItsPartOfTheToken)
 {
     oracle::Generator draw(oracle::Seed());
+    uint64_t several = 0, repeated = 0;
     for (int round = 0; round < 300; round++) {
-        mbr_geometry whole = {};
-        whole.group_count = 1;
-        uint64_t degree = draw.Between(1, 8), per_device = draw.Between(1, 4);
-        bool repeats = draw.Between(0, 3) == 0; // more devices than heads: each has one
-        whole.groups[0] = {static_cast<uint32_t>(draw.Between(1, 5)),
-            static_cast<uint32_t>(repeats ? draw.Between(1, degree) : degree * per_device),
-            static_cast<uint32_t>(draw.Between(1, 9)), 2, 2, 0};
-        mbr_geometry part;
+        mbr_geometry whole = {}, part;
+        uint64_t degree = draw.Between(1, 8), bytes = 0;
+        whole.group_count = static_cast<uint32_t>(draw.Between(1, MBR_GEOMETRY_GROUPS_MAX));
+        for (uint32_t i = 0; i < whole.group_count; i++) {
+            whole.groups[i] = draw.Next(MBR_LAYOUT_SEQ_MAJOR).group;
+            whole.groups[i].heads = DrawHeads(draw, degree);
+            uint64_t heads = HeadsOfADevice(whole.groups[i].heads, degree);
+            for (uint32_t row = 0; row < whole.groups[i].layers * whole.groups[i].planes; row++)
+                bytes += heads * oracle::HeadBytes(whole.groups[i]);
+            repeated += whole.groups[i].heads < degree;
+        }
         mbr_geometry_error error;
-        if (degree < whole.groups[0].heads && whole.groups[0].heads % degree != 0)
-            continue;
-        if (degree > whole.groups[0].heads)
-            per_device = 1;
-        else
-            per_device = whole.groups[0].heads / degree;
         ASSERT_EQ(mbr_geometry_shard(&whole, degree, &part, &error), MBR_GEOMETRY_OK) << error.text;
-        uint64_t bytes = 0;
-        for (uint32_t layer = 0; layer < whole.groups[0].layers; layer++)
-            for (uint32_t plane = 0; plane < 2; plane++)
-                for (uint64_t head = 0; head < per_device; head++)
-                    bytes += whole.groups[0].dim * UINT64_C(2);
         ASSERT_EQ(mbr_geometry_token_bytes(&part), bytes) << degree;
+        for (uint32_t i = 0; i < whole.group_count; i++)
+            ASSERT_EQ(part.groups[i].window_tokens, whole.groups[i].window_tokens);
+        several += whole.group_count > 1;
     }
+    EXPECT_GT(several, 100u);
+    EXPECT_GT(repeated, 100u);
 }
 
 // ---- Granules of rows that divide none

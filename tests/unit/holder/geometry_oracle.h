@@ -10,13 +10,17 @@ extern "C" {
 
 #include "tests/unit/holder/extent_oracle.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <ostream>
 #include <random>
 #include <set>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 namespace oracle
@@ -189,6 +193,65 @@ inline std::vector<bool> ExtentsOf(
         for (uint64_t i = boundaries[e]; i < boundaries[e + 1] && i < bytes.size(); i++)
             held[e] = held[e] || bytes[i];
     return held;
+}
+
+// What a prefix shares, extent by extent.
+struct Counted {
+    uint64_t live = 0, extents = 0, bytes = 0, boundary = 0;
+};
+
+// The stretch of memory that one fragment's tokens [0, prefix) cover; whole windows in
+// window-major.
+using Stretch = std::pair<uint64_t, uint64_t>;
+
+inline std::vector<Stretch> Stretches(
+    const World &world, const mbr_layout &layout, const std::vector<Row> &rows, uint64_t prefix)
+{
+    std::map<std::tuple<uint64_t, uint64_t, uint64_t>, Stretch> fragments;
+    if (world.request.kind == MBR_LAYOUT_WINDOW_MAJOR)
+        return {{0, prefix / layout.window_tokens * layout.window_bytes}};
+    bool split = world.request.kind != MBR_LAYOUT_TOKEN_MAJOR;
+    bool heads = world.request.kind == MBR_LAYOUT_HEAD_MAJOR;
+    for (const auto &row : rows) {
+        if (row.token >= prefix)
+            continue;
+        auto key = std::make_tuple(
+            split ? row.layer : 0, split ? row.plane : 0, heads ? row.head : UINT64_C(0));
+        auto &stretch = fragments.emplace(key, Stretch{row.offset, 0}).first->second;
+        stretch.first = std::min(stretch.first, row.offset);
+        stretch.second = std::max(stretch.second, row.offset + row.bytes);
+    }
+    std::vector<Stretch> result;
+    for (const auto &entry : fragments)
+        result.push_back(entry.second);
+    return result;
+}
+
+// Extents of `boundaries` that lie in one stretch and hold a byte of a live token.
+inline Counted Count(const World &world, const mbr_layout &layout, const std::vector<Row> &rows,
+    const std::vector<uint64_t> &boundaries, uint64_t prefix)
+{
+    uint64_t window = world.group.window_tokens;
+    uint64_t first = window != 0 && prefix > window ? prefix - window : 0;
+    auto touched = LiveBytes(world, layout, rows, first, prefix);
+    std::vector<bool> live(touched.size());
+    Counted counted;
+    for (const auto &row : rows)
+        for (uint64_t i = 0; row.token >= first && row.token < prefix && i < row.bytes; i++)
+            live[row.offset + i] = true;
+    counted.live = static_cast<uint64_t>(std::count(live.begin(), live.end(), true));
+    counted.boundary = counted.live;
+    auto held = ExtentsOf(touched, boundaries);
+    for (const auto &stretch : Stretches(world, layout, rows, prefix))
+        for (size_t e = 0; e < held.size(); e++) {
+            if (!held[e] || boundaries[e] < stretch.first || boundaries[e + 1] > stretch.second)
+                continue;
+            counted.extents++;
+            counted.bytes += boundaries[e + 1] - boundaries[e];
+            for (uint64_t i = boundaries[e]; i < boundaries[e + 1]; i++)
+                counted.boundary -= live[i];
+        }
+    return counted;
 }
 
 } // namespace oracle

@@ -37,6 +37,7 @@ KvWorld::KvWorld(const Shape &wanted, uint64_t limit, const mbr_manager_seams *s
     request.window_tokens = shape.window_tokens;
     request.extent_bytes = shape.extent_bytes;
     request.flags = shape.flags;
+    request.tensor_parallel = shape.tensor_parallel;
     EXPECT_EQ(MBR_OK, mbr_kv_create(manager, &request, &kv, &error)) << error.text;
     make_extents();
 }
@@ -79,6 +80,10 @@ void KvWorld::make_extents()
     mbr_geometry_error refused;
     mbr_layout_kind kind;
     ASSERT_EQ(MBR_GEOMETRY_OK, mbr_geometry_parse(shape.geometry.c_str(), &geometry, &refused));
+    ASSERT_EQ(MBR_GEOMETRY_OK,
+        mbr_geometry_shard(
+            &geometry, std::max(shape.tensor_parallel, UINT64_C(1)), &geometry, &refused))
+        << refused.text;
     ASSERT_EQ(MBR_GEOMETRY_OK, mbr_layout_parse(shape.layout.c_str(), &kind, &refused));
     for (uint32_t i = 0; i < geometry.group_count; i++) {
         mbr_layout layout;

@@ -35,6 +35,7 @@ struct Shape {
     uint32_t mode = MBR_KV_GROWING;
     uint64_t ahead_bytes = 0; // of the binding
     uint32_t flags = 0;       // MBR_KV_…
+    uint64_t tensor_parallel = 0;
 };
 
 // A sequence and what its tokens are.
@@ -59,7 +60,7 @@ class KvWorld : public HostWorld
     ~KvWorld(); // every sequence and prefix ended; asserts that all figures are zero
 
     Shape shape;
-    mbr_geometry geometry = {};
+    mbr_geometry geometry = {};       // of one device
     std::vector<mbr_extents> extents; // one a group
     mbr_kv *kv = nullptr;
     mbr_holder_handle prefix_holder = {0};

@@ -139,18 +139,20 @@ TEST(Layout, RandomWorlds_SpansEqualTheWalk)
 TEST(Layout, RandomWorlds_StraddlingRowsEqualTheWalk)
 {
     oracle::Generator draw(oracle::Seed());
+    uint64_t strided = 0;
     for (int round = 0; round < 120; round++) {
         World world = draw.Next(round % MBR_LAYOUT_COUNT);
         world.request.max_tokens = 1 + world.request.max_tokens % 24;
-        world.request.fragment_stride_bytes = 0;
         SCOPED_TRACE(testing::Message() << "round " << round << ": " << world);
         mbr_layout layout = Made(world.group, world.request);
+        strided += world.request.fragment_stride_bytes != 0;
         auto rows = oracle::Rows(world, layout.window_tokens);
         for (uint64_t tokens : {UINT64_C(0), layout.max_tokens / 2, layout.max_tokens})
             ASSERT_EQ(
                 mbr_layout_straddling_rows(&layout, tokens), OracleStraddling(layout, rows, tokens))
                 << tokens;
     }
+    EXPECT_GT(strided, 20u);
 }
 
 // 2 MiB / 2560 B leaves 512 B: of 4096 rows (5 granules) a boundary cuts 4.
