@@ -72,6 +72,50 @@ TEST(Map, InsertAndRemove_AtRandom_IsAPlainMapOfPages)
     }
 }
 
+// Spans that fill runs of 2 MiB and leaves of 512 MiB, with pages at their ends, and others
+// over them.
+TEST(Map, InsertAndRemove_OfWideSpansAtRandom_IsAPlainMapOfSpans)
+{
+    Map map;
+    std::map<uint64_t, std::pair<uint64_t, uint64_t>> spans; // address -> bytes in pages, number
+    std::mt19937_64 random(21);
+    auto owner = [&](uint64_t address) -> void * {
+        auto after = spans.upper_bound(address);
+        if (after == spans.begin())
+            return nullptr;
+        auto &[start, span] = *std::prev(after);
+        return address < start + span.first ? Name(span.second) : nullptr;
+    };
+    const uint64_t units[] = {kPage, 2 * kMiB, 512 * kMiB};
+    const uint64_t origin = 8192 * kGiB - 2 * kGiB; // two leaves and four on either side
+    uint64_t done = 0, taken = 0;
+    for (uint64_t number = 1; number < 20000; number++) {
+        uint64_t start = units[random() % 3], length = units[random() % 3];
+        uint64_t address = origin + start * (random() % (4 * kGiB / start)) % (4 * kGiB);
+        uint64_t bytes = length * (1 + random() % 3) + kPage * (random() % 3) - kPage / 2;
+        uint64_t whole = (bytes + kPage - 1) / kPage * kPage;
+        auto next = spans.lower_bound(address);
+        bool is_taken =
+            owner(address) != nullptr || (next != spans.end() && next->first < address + whole);
+        ASSERT_EQ(door_map_insert(map.map, address, bytes, Name(number)),
+            is_taken ? DOOR_MAP_TAKEN : DOOR_MAP_DONE);
+        (is_taken ? taken : done)++;
+        if (!is_taken)
+            spans[address] = {whole, number};
+        if (random() % 2 == 0 && !spans.empty()) {
+            auto gone = std::next(spans.begin(), static_cast<long>(random() % spans.size()));
+            door_map_remove(map.map, gone->first, gone->second.first);
+            spans.erase(gone);
+        }
+        for (uint64_t at : {address, address + whole / 2, address + whole})
+            for (uint64_t unit : units)
+                for (uint64_t near : {at - unit, at - 1, at, at + kPage, at + unit})
+                    ASSERT_EQ(door_map_find(map.map, near), owner(near)) << number;
+    }
+    EXPECT_GT(done, 1000u);
+    EXPECT_GT(taken, 1000u);
+}
+
 TEST(Map, Find_WhereNothingWasEver_IsNull)
 {
     Map map;
@@ -103,6 +147,16 @@ TEST(Map, Insert_WithoutHeap_ChangesNothing)
         EXPECT_EQ(door_map_insert(map.map, kPage, kPage, Name(2)), DOOR_MAP_DONE);
         EXPECT_EQ(door_map_find(map.map, kPage), Name(2));
     }
+}
+
+TEST(Map, Insert_OfAWholeLeaf_NeedsNoLeaf)
+{
+    Map map;
+    map.heap.fail_at = 3;
+    EXPECT_EQ(door_map_insert(map.map, 512 * kMiB, 512 * kMiB, Name(1)), DOOR_MAP_DONE);
+    EXPECT_EQ(door_map_find(map.map, 1024 * kMiB - 1), Name(1));
+    EXPECT_EQ(door_map_insert(map.map, 1024 * kMiB, kPage, Name(2)), DOOR_MAP_NO_HEAP);
+    EXPECT_EQ(map.heap.calls, 3u);
 }
 
 TEST(Map, Insert_OverTwoLeavesAndTheSecondFails_MarksNeither)
