@@ -356,8 +356,9 @@ static bool measure(mbr_bench *bench, attend_state *state, mbr_bench_row *rows)
         floats = malloc(3 * result_bytes(state));
     done = done && floats != NULL && open_sides(state, floats) &&
         check(bench, state, floats, floats + result_bytes(state) / sizeof *floats) &&
-        capture(&state->ours) && capture(&state->theirs) && mbr_bench_device_rest() &&
-        measure_one(bench, state, attend, &rows[0]) && measure_one(bench, state, replay, &rows[1]);
+        capture(&state->ours) && capture(&state->theirs) &&
+        mbr_bench_device_rest(MBR_BENCH_REST_MS) && measure_one(bench, state, attend, &rows[0]) &&
+        measure_one(bench, state, replay, &rows[1]);
     free(floats);
     return done;
 }

@@ -6,7 +6,6 @@
 
 #define QUICK_DIVISOR 256
 #define QUICK_MIN_BYTES (UINT64_C(2) << 20) /* a granule */
-#define REST_NS 700000000L
 #define LIMIT_SHARE 4 /* of the device's free bytes, three quarters are the budget */
 
 uint64_t mbr_bench_device_bytes(const mbr_bench *bench, uint64_t bytes)
@@ -84,9 +83,9 @@ bool mbr_bench_device_open_as(
     return done;
 }
 
-bool mbr_bench_device_rest(void)
+bool mbr_bench_device_rest(uint32_t ms)
 {
-    struct timespec rest = {0, REST_NS};
+    struct timespec rest = {ms / 1000, ms % 1000 * 1000000L};
     while (nanosleep(&rest, &rest) != 0)
         if (errno != EINTR)
             return false;

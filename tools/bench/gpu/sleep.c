@@ -13,6 +13,9 @@
 #define BLOCK_COUNT 8
 #define TAG 1
 #define PATIENCE_NS UINT64_C(20000000000)
+/* Before a wake, on both sides: what fell asleep last would otherwise be cleared beside its copies.
+ */
+#define CLEARED_MS 20
 #define QUICK_DIVISOR 8 /* leaves granules of 2 MiB whole */
 
 /* Two layers of Llama-3-8B: what PyTorch asks a pluggable allocator for. */
@@ -271,7 +274,7 @@ static bool wake_after(void *context)
 
 static bool sleep_before(void *context)
 {
-    return fall_asleep(context, 0, 1);
+    return fall_asleep(context, 0, 1) && mbr_bench_device_rest(CLEARED_MS);
 }
 
 static bool wake_after_by_hand(void *context)
@@ -282,7 +285,7 @@ static bool wake_after_by_hand(void *context)
 
 static bool sleep_before_by_hand(void *context)
 {
-    return sleep_by_hand(context, 0, 1);
+    return sleep_by_hand(context, 0, 1) && mbr_bench_device_rest(CLEARED_MS);
 }
 
 static bool take(

@@ -84,7 +84,7 @@ static bool measure(mbr_bench *bench, touch_state *ours, touch_state *theirs, mb
 {
     static bool (*const works[])(void *context, uint32_t thread, uint64_t count) = {
         read_buffer, write_buffer, replay_graph};
-    if (!capture(ours) || !capture(theirs) || !mbr_bench_device_rest())
+    if (!capture(ours) || !capture(theirs) || !mbr_bench_device_rest(MBR_BENCH_REST_MS))
         return false;
     for (uint32_t i = 0; i < 3; i++) {
         mbr_contestant sides[] = {
