@@ -207,6 +207,7 @@ TEST(KernelCache, WorkOfAnEarlierReleaseGoesOn_GivesNothing)
 TEST(KernelCache, UsedWhileItLooksWhatToGive_Stays)
 {
     CacheWorld world;
+    SKIP_WITHOUT_CPU_EP(world);
     Meanwhile meanwhile(world);
     ASSERT_EQ(MBR_OK, world.declare(1, kMiB));
     mbr_kernel_cache_release(world.cache, 1, meanwhile.stream);
@@ -230,6 +231,7 @@ TEST(KernelCache, UsedWhileItLooksWhatToGive_Stays)
 TEST(KernelCache, DestroyedWhileItLooksWhatToGive_WaitsForTheLook)
 {
     CacheWorld world;
+    SKIP_WITHOUT_CPU_EP(world);
     Meanwhile meanwhile(world);
     auto request = sized<mbr_kernel_cache_request>();
     request.holder = world.caches;
