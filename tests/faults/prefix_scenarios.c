@@ -9,17 +9,6 @@ static void make_source(struct world *world, struct range *source)
     range_grow(world, source, SHARED_BYTES + PAGE);
 }
 
-static mbr_prefix_handle seal(struct world *world, const struct range *source, uint64_t bytes)
-{
-    mbr_piece piece = {source->handle, 0, bytes};
-    mbr_prefix_request request = {MBR_SIZED(mbr_prefix_request), .piece_count = 1,
-        .holder = world->prefix_holder, .pieces = &piece};
-    mbr_prefix_result result = {MBR_SIZED(mbr_prefix_result)};
-    STEP(world, mbr_prefix_create(world->manager, &request, &result, &world->error));
-    CHECK(world, result.shared_bytes == bytes);
-    return result.prefix;
-}
-
 /* A residual forbids the target: another one takes its place. False: the prefix cannot be had. */
 static bool attach(
     struct world *world, mbr_prefix_handle prefix, const struct range *source, struct range *target)
@@ -49,31 +38,26 @@ static bool attach(
     return true;
 }
 
-static void end_prefix(struct world *world, mbr_prefix_handle prefix)
-{
-    STEP(world, mbr_prefix_release(world->manager, prefix, &world->error));
-}
-
 static void seal_release(struct world *world)
 {
     struct range source = {0};
     make_source(world, &source);
-    end_prefix(world, seal(world, &source, SHARED_BYTES));
-    mbr_prefix_handle prefix = seal(world, &source, 2 * PAGE);
+    prefix_end(world, prefix_seal(world, &source, 0, SHARED_BYTES));
+    mbr_prefix_handle prefix = prefix_seal(world, &source, 0, 2 * PAGE);
     range_release(world, &source, 0);
-    end_prefix(world, prefix);
+    prefix_end(world, prefix);
 }
 
 static void attach_detach(struct world *world)
 {
     struct range source = {0}, target = {0};
     make_source(world, &source);
-    mbr_prefix_handle prefix = seal(world, &source, SHARED_BYTES);
+    mbr_prefix_handle prefix = prefix_seal(world, &source, 0, SHARED_BYTES);
     attach(world, prefix, &source, &target);
     range_release(world, &target, 1);
     world_drain(world);
     range_release(world, &source, 0);
-    end_prefix(world, prefix);
+    prefix_end(world, prefix);
 }
 
 /* The bill moves from one to the next. */
@@ -81,12 +65,12 @@ static void last_user(struct world *world)
 {
     struct range source = {0}, first = {0}, second = {0};
     make_source(world, &source);
-    mbr_prefix_handle prefix = seal(world, &source, SHARED_BYTES);
+    mbr_prefix_handle prefix = prefix_seal(world, &source, 0, SHARED_BYTES);
     attach(world, prefix, &source, &first);
     attach(world, prefix, &source, &second);
     range_release(world, &source, 1);
     world_drain(world);
-    end_prefix(world, prefix);
+    prefix_end(world, prefix);
     range_release(world, &first, 0);
     range_release(world, &second, 2);
     world_drain(world);
@@ -97,14 +81,14 @@ static void chain(struct world *world)
 {
     struct range source = {0}, first = {0}, second = {0};
     make_source(world, &source);
-    mbr_prefix_handle prefix = seal(world, &source, SHARED_BYTES);
+    mbr_prefix_handle prefix = prefix_seal(world, &source, 0, SHARED_BYTES);
     bool is_chained = attach(world, prefix, &source, &first);
-    mbr_prefix_handle longer = seal(world, is_chained ? &first : &source, SHARED_BYTES);
+    mbr_prefix_handle longer = prefix_seal(world, is_chained ? &first : &source, 0, SHARED_BYTES);
     range_release(world, &source, 0);
     range_release(world, &first, 0);
-    end_prefix(world, prefix);
+    prefix_end(world, prefix);
     attach(world, longer, NULL, &second);
-    end_prefix(world, longer);
+    prefix_end(world, longer);
     range_release(world, &second, 0);
 }
 
@@ -113,7 +97,7 @@ static void grows_on(struct world *world)
 {
     struct range source = {0}, target = {0};
     make_source(world, &source);
-    mbr_prefix_handle prefix = seal(world, &source, SHARED_BYTES);
+    mbr_prefix_handle prefix = prefix_seal(world, &source, 0, SHARED_BYTES);
     attach(world, prefix, &source, &target);
     for (bool done = false; !done;) {
         mbr_piece piece = {target.handle, 0, SHARED_BYTES + 3 * PAGE};
@@ -133,7 +117,7 @@ static void grows_on(struct world *world)
     }
     target.block = block_write(world, target.address + SHARED_BYTES, 3 * PAGE);
     range_release(world, &target, 0);
-    end_prefix(world, prefix);
+    prefix_end(world, prefix);
     range_release(world, &source, 0);
 }
 
@@ -156,13 +140,13 @@ static void protects(struct world *world)
 {
     struct range source = {0}, target = {0};
     make_source(world, &source);
-    mbr_prefix_handle prefix = seal(world, &source, SHARED_BYTES);
+    mbr_prefix_handle prefix = prefix_seal(world, &source, 0, SHARED_BYTES);
     mbr_prefix_protect_request request = {MBR_SIZED(mbr_prefix_protect_request), .stream_count = 1,
         .prefix = prefix, .streams = world->streams, .deadline_ns = UINT64_MAX};
     STEP(world, mbr_prefix_protect(world->manager, &request, &world->error));
     CHECK(world, is_protected(world, &source));
     attach(world, prefix, &source, &target);
-    end_prefix(world, prefix);
+    prefix_end(world, prefix);
     range_release(world, &target, 0);
     world_trim(world);
     if (!is_protected(world, &source)) {

@@ -43,30 +43,62 @@ static uint32_t asleep_count(mbr_sleeper *sleeper)
     return figures.asleep_count;
 }
 
+static struct block hide(struct range *range)
+{
+    struct block contents = *range->block;
+    range->block->bytes = 0; /* nobody looks there meanwhile */
+    return contents;
+}
+
 /* After a residual its place is not used any more, and it does not wake. */
+static void wake_and_end(
+    struct world *world, mbr_sleeper *sleeper, struct range *range, const struct block *contents)
+{
+    if (!world->step.was_residual)
+        wake(world, sleeper);
+    if (asleep_count(sleeper) != 0) {
+        STEP(world, mbr_sleeper_drop(sleeper, 1, UINT64_MAX, &world->error));
+    } else {
+        *range->block = *contents;
+        world_check(world);
+    }
+    STEP(world, mbr_sleeper_remove(sleeper, range->handle, &world->error));
+    range_release(world, range, 0);
+    END(world, mbr_sleeper_destroy(sleeper, UINT64_MAX, &world->error));
+}
+
 static void sleep_and_wake(struct world *world)
 {
     struct range range = {0};
     range_reserve(world, &range, 64 * KIB, PAGE);
     range_grow(world, &range, 3 * PAGE);
     mbr_sleeper *sleeper = make_sleeper(world, &range);
-    struct block contents = *range.block;
-    range.block->bytes = 0; /* nobody looks there meanwhile */
+    struct block contents = hide(&range);
     fall_asleep(world, sleeper);
-    if (!world->step.was_residual)
-        wake(world, sleeper);
-    if (asleep_count(sleeper) != 0) {
-        STEP(world, mbr_sleeper_drop(sleeper, 1, UINT64_MAX, &world->error));
-    } else {
-        *range.block = contents;
-        world_check(world);
-    }
-    STEP(world, mbr_sleeper_remove(sleeper, range.handle, &world->error));
-    range_release(world, &range, 0);
-    END(world, mbr_sleeper_destroy(sleeper, UINT64_MAX, &world->error));
+    wake_and_end(world, sleeper, &range, &contents);
+}
+
+/* A prefix that has the middle of it ends while it sleeps: told once more, it takes that along. */
+static void sleep_once_more(struct world *world)
+{
+    struct range range = {0};
+    range_reserve(world, &range, 64 * KIB, PAGE);
+    range_grow(world, &range, 3 * PAGE);
+    mbr_prefix_handle prefix = prefix_seal(world, &range, PAGE, PAGE);
+    mbr_sleeper *sleeper = make_sleeper(world, &range);
+    struct block contents = hide(&range);
+    fall_asleep(world, sleeper);
+    bool was_residual = world->step.was_residual;
+    prefix_end(world, prefix);
+    if (was_residual)
+        world->step.was_residual = true;
+    else
+        fall_asleep(world, sleeper);
+    wake_and_end(world, sleeper, &range, &contents);
 }
 
 const struct scenario sleep_scenarios[] = {
     {.name = "sleep_and_wake", .run = sleep_and_wake},
+    {.name = "sleep_once_more", .run = sleep_once_more},
     {0},
 };

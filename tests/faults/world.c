@@ -296,6 +296,23 @@ void range_release(struct world *world, struct range *range, uint32_t stream_cou
     STEP(world, mbr_range_release(world->manager, &request, &world->error));
 }
 
+mbr_prefix_handle prefix_seal(
+    struct world *world, const struct range *range, uint64_t offset, uint64_t bytes)
+{
+    mbr_piece piece = {range->handle, offset, bytes};
+    mbr_prefix_request request = {MBR_SIZED(mbr_prefix_request), .piece_count = 1,
+        .holder = world->prefix_holder, .pieces = &piece};
+    mbr_prefix_result result = {MBR_SIZED(mbr_prefix_result)};
+    STEP(world, mbr_prefix_create(world->manager, &request, &result, &world->error));
+    CHECK(world, result.shared_bytes == bytes);
+    return result.prefix;
+}
+
+void prefix_end(struct world *world, mbr_prefix_handle prefix)
+{
+    STEP(world, mbr_prefix_release(world->manager, prefix, &world->error));
+}
+
 /* ---- The rest -------------------------------------------------------------------------------- */
 
 void streams_run(void)

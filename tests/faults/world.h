@@ -142,6 +142,10 @@ void range_reserve(struct world *world, struct range *range, uint64_t bytes, uin
 void range_grow(struct world *world, struct range *range, uint64_t to_bytes);
 void range_shrink(struct world *world, struct range *range, uint64_t to_bytes, uint32_t streams);
 void range_release(struct world *world, struct range *range, uint32_t stream_count);
+/* Of a part of the range. */
+mbr_prefix_handle prefix_seal(
+    struct world *world, const struct range *range, uint64_t offset, uint64_t bytes);
+void prefix_end(struct world *world, mbr_prefix_handle prefix);
 
 void streams_run(void); /* all their work is done */
 void world_poll(struct world *world);

@@ -56,12 +56,16 @@ mbr_status mbr_chunks_take(
     mbr_sleeper *sleeper, mbr_tag *tag, mbr_stream_handle stream, mbr_error *error)
 {
     mbr_status status = MBR_OK;
-    for (uint64_t room = 0; room < tag->bytes; room += sleeper->chunk_bytes) {
-        mbr_sleep_chunk *chunk = take_free(sleeper);
+    mbr_sleep_chunk *chunk;
+    uint64_t had_bytes = 0;
+    DL_FOREACH(tag->chunks, chunk)
+    had_bytes += sleeper->chunk_bytes;
+    for (uint64_t room = had_bytes; room < tag->bytes; room += sleeper->chunk_bytes) {
+        chunk = take_free(sleeper);
         if (chunk == NULL)
             chunk = make_chunk(sleeper, stream, &status, error);
         if (chunk == NULL) {
-            mbr_chunks_return(sleeper, tag);
+            mbr_chunks_return(sleeper, tag, had_bytes);
             return status;
         }
         DL_APPEND(tag->chunks, chunk);
@@ -89,11 +93,16 @@ uint64_t mbr_chunks_free(mbr_sleeper *sleeper, uint64_t bytes, mbr_error *error)
     return freed;
 }
 
-void mbr_chunks_return(mbr_sleeper *sleeper, mbr_tag *tag)
+void mbr_chunks_return(mbr_sleeper *sleeper, mbr_tag *tag, uint64_t kept_bytes)
 {
     mbr_sleep_chunk *chunk, *next;
+    uint64_t room = 0;
     DL_FOREACH_SAFE(tag->chunks, chunk, next)
     {
+        bool is_kept = room < kept_bytes;
+        room += sleeper->chunk_bytes;
+        if (is_kept)
+            continue;
         DL_DELETE(tag->chunks, chunk);
         put_free(sleeper, chunk);
     }
@@ -161,17 +170,30 @@ static mbr_status copy_next(mbr_copies *copies, uint64_t most_bytes)
     copies->piece_bytes += bytes;
     copies->chunk_bytes += bytes;
     copies->done_bytes += bytes;
+    copies->copied_bytes += bytes;
     return MBR_OK;
+}
+
+/* Behind the tag's first `from` bytes; the end of a piece, or of a chunk, is a place in it. */
+static void begin_at(mbr_copies *copies, uint64_t from)
+{
+    const mbr_tag *tag = copies->tag;
+    copies->copied_bytes = 0;
+    copies->done_bytes = copies->piece_bytes = copies->chunk_bytes = from;
+    copies->chunk = tag->chunks;
+    for (; copies->chunk_bytes > copies->sleeper->chunk_bytes; copies->chunk = copies->chunk->next)
+        copies->chunk_bytes -= copies->sleeper->chunk_bytes;
+    copies->piece = 0;
+    for (; copies->piece_bytes > tag->pieces[copies->piece].bytes; copies->piece++)
+        copies->piece_bytes -= tag->pieces[copies->piece].bytes;
 }
 
 mbr_status mbr_chunks_copy(mbr_copies *copies, uint64_t from, uint64_t to)
 {
-    if (from == 0) {
-        copies->done_bytes = copies->piece_bytes = copies->chunk_bytes = 0;
-        copies->piece = 0;
-        copies->chunk = copies->tag->chunks;
-    }
-    MBR_ASSERT(copies->done_bytes == from);
+    if (from == to)
+        return MBR_OK;
+    if (copies->chunk == NULL || copies->done_bytes != from)
+        begin_at(copies, from);
     mbr_status status = MBR_OK;
     while (copies->done_bytes < to && status == MBR_OK)
         status = copy_next(copies, to - copies->done_bytes);
@@ -192,7 +214,7 @@ mbr_status mbr_chunks_await(mbr_copies *copies, uint64_t deadline_ns, mbr_status
     if (status != MBR_OK)
         return status;
     mbr_lock_take(&sleeper->lock);
-    sleeper->copied_bytes += copies->done_bytes;
+    sleeper->copied_bytes += copies->copied_bytes;
     mbr_lock_drop(&sleeper->lock);
     return MBR_OK;
 }

@@ -81,11 +81,12 @@ mbr_tag *mbr_tag_begin_move(
 void mbr_tag_end_move(mbr_sleeper *sleeper, mbr_tag *tag, mbr_tag_state state);
 
 /* ---- arena.c ---- */
-/* Chunks for the tag's bytes, which are used first on the stream: all or none. */
+/* Chunks for the tag's bytes, behind those that it has; used first on the stream. All or none. */
 mbr_status mbr_chunks_take(
     mbr_sleeper *sleeper, mbr_tag *tag, mbr_stream_handle stream, mbr_error *error);
-/* The tag's chunks are free; those above the watermark go. */
-void mbr_chunks_return(mbr_sleeper *sleeper, mbr_tag *tag);
+/* The tag's chunks are free, but those that hold its first `kept_bytes`; above the watermark they
+ * go. */
+void mbr_chunks_return(mbr_sleeper *sleeper, mbr_tag *tag, uint64_t kept_bytes);
 /* Frees free chunks until `bytes` are freed. Returns the bytes; less: the first refusal. */
 uint64_t mbr_chunks_free(mbr_sleeper *sleeper, uint64_t bytes, mbr_error *error);
 /* Copies of a call that timed out: they are done, or the deadline is reached. */
@@ -100,15 +101,16 @@ typedef struct mbr_copies {
     bool out;
     mbr_stream_handle stream;
     mbr_error *error;
-    uint64_t done_bytes; /* of the tag: the next copy begins there */
-    uint32_t piece;      /* that holds it, and how much of it and of its chunk is done */
+    uint64_t copied_bytes; /* since the begin, or the last new one */
+    uint64_t done_bytes;   /* of the tag: the next copy begins there */
+    uint32_t piece;        /* that holds it, and how much of it and of its chunk is done */
     uint64_t piece_bytes, chunk_bytes;
     const mbr_sleep_chunk *chunk;
     bool has_enqueued; /* or may have */
 } mbr_copies;
 
-/* Enqueues the copies of the tag's bytes [from, to). `from` is where the last call stopped, or 0:
- * all over again. */
+/* Enqueues the copies of the tag's bytes [from, to). Where the last call did not stop at `from`,
+ * this is a new begin. */
 mbr_status mbr_chunks_copy(mbr_copies *copies, uint64_t from, uint64_t to);
 /* Waits for what was enqueued, also after a failure, which is `status`. */
 mbr_status mbr_chunks_await(mbr_copies *copies, uint64_t deadline_ns, mbr_status status);

@@ -65,6 +65,22 @@ static uint64_t bytes_in_pieces(
     return bytes;
 }
 
+/* Whether a piece holds the byte; *end is where that changes, if before what it was. */
+static bool is_in_pieces(const mbr_tag *tag, mbr_range_handle range, uint64_t at, uint64_t *end)
+{
+    for (uint32_t i = 0; i < tag->piece_count; i++) {
+        const mbr_piece *piece = &tag->pieces[i];
+        uint64_t piece_end = piece->offset_bytes + piece->bytes;
+        if (piece->range.value != range.value || piece_end <= at)
+            continue;
+        bool holds = piece->offset_bytes <= at;
+        *end = mbr_min(*end, holds ? piece_end : piece->offset_bytes);
+        if (holds)
+            return true;
+    }
+    return false;
+}
+
 typedef struct mbr_piece_list {
     mbr_piece *pieces; /* NULL: they are counted */
     uint64_t *addresses;
@@ -72,21 +88,33 @@ typedef struct mbr_piece_list {
     uint64_t bytes;
 } mbr_piece_list;
 
-static void add_piece(mbr_piece_list *list, const mbr_sleep_range *range, const mbr_range_run *run)
+static void add_piece(
+    mbr_piece_list *list, const mbr_sleep_range *range, uint64_t from, uint64_t to)
 {
     if (list->pieces != NULL && list->count == list->room)
         return;
     if (list->pieces != NULL) {
-        list->pieces[list->count] = (mbr_piece){range->range, run->offset_bytes, run->bytes};
-        list->addresses[list->count] = range->address + run->offset_bytes;
+        list->pieces[list->count] = (mbr_piece){range->range, from, to - from};
+        list->addresses[list->count] = range->address + from;
     }
     list->count++;
-    list->bytes += run->bytes;
+    list->bytes += to - from;
 }
 
-/* Counts the runs that fall asleep, and lists them once there is room. Kept ranges do not change,
- * but others may stop sharing with them meanwhile: for what that adds there may be no room, and it
- * stays. */
+/* What of the run does not sleep yet: what an earlier sleep left committed may lie beside it. */
+static void add_run(mbr_piece_list *list, const mbr_tag *tag, const mbr_sleep_range *range,
+    const mbr_range_run *run)
+{
+    uint64_t run_end = run->offset_bytes + run->bytes, end;
+    for (uint64_t at = run->offset_bytes; at < run_end; at = end) {
+        end = run_end;
+        if (!is_in_pieces(tag, range->range, at, &end))
+            add_piece(list, range, at, end);
+    }
+}
+
+/* Counts what falls asleep, and lists it once there is room. Kept ranges do not change, but others
+ * may stop sharing with them meanwhile: for what that adds there may be no room, and it stays. */
 static mbr_status walk_runs(
     mbr_sleeper *sleeper, const mbr_tag *tag, mbr_piece_list *list, mbr_error *error)
 {
@@ -103,8 +131,8 @@ static mbr_status walk_runs(
                 return status;
             if (run.bytes == 0)
                 break;
-            if (falls_asleep(&run) && bytes_in_pieces(tag, range->range, &run) == 0)
-                add_piece(list, range, &run);
+            if (falls_asleep(&run))
+                add_run(list, tag, range, &run);
         }
     }
     return MBR_OK;
@@ -222,29 +250,37 @@ static mbr_status await_streams(
     return status;
 }
 
-/* The first half, behind which nothing was given back yet. The ranges are kept. */
+/* The contents of the pieces behind the tag's first `kept_bytes`, which the arena has. */
+static mbr_status copy_out(mbr_sleeper *sleeper, mbr_tag *tag, uint64_t kept_bytes,
+    const mbr_sleep_request *request, mbr_error *error)
+{
+    mbr_copies copies = {
+        .sleeper = sleeper, .tag = tag, .out = true, .stream = request->stream, .error = error};
+    mbr_status status = mbr_chunks_take(sleeper, tag, request->stream, error);
+    if (status != MBR_OK)
+        return status;
+    status = mbr_chunks_copy(&copies, kept_bytes, tag->bytes);
+    return mbr_chunks_await(&copies, request->deadline_ns, status);
+}
+
+/* The first half, behind which nothing was given back yet. The ranges are kept, and the tag has its
+ * pieces of before, with their contents at level 1. */
 static mbr_status prepare(
     mbr_sleeper *sleeper, mbr_tag *tag, const mbr_sleep_request *request, mbr_error *error)
 {
+    uint64_t kept_bytes = tag->bytes;
     mbr_status status = list_pieces(sleeper, tag, error);
     if (status == MBR_OK)
         status = await_streams(sleeper, request, error);
     if (status == MBR_OK && request->level == MBR_SLEEP_KEEP)
-        status = mbr_chunks_take(sleeper, tag, request->stream, error);
-    if (status == MBR_OK && request->level == MBR_SLEEP_KEEP) {
-        mbr_copies copies = {
-            .sleeper = sleeper, .tag = tag, .out = true, .stream = request->stream, .error = error};
-        status = mbr_chunks_copy(&copies, 0, tag->bytes);
-        status = mbr_chunks_await(&copies, request->deadline_ns, status);
-    }
-    tag->keeps = request->level == MBR_SLEEP_KEEP;
+        status = copy_out(sleeper, tag, kept_bytes, request, error);
     return status;
 }
 
 static void stay_awake(mbr_sleeper *sleeper, mbr_tag *tag)
 {
     if (tag->late.value == 0) /* else they are still written */
-        mbr_chunks_return(sleeper, tag);
+        mbr_chunks_return(sleeper, tag, 0);
     forget_pieces(sleeper, tag);
     unkeep_until(sleeper, tag, NULL);
 }
@@ -254,30 +290,36 @@ static mbr_status settle_down(mbr_sleeper *sleeper, mbr_tag *tag, mbr_tag_state 
     mbr_sleep_result *result, mbr_error *error)
 {
     mbr_status status;
-    uint64_t given = give_back(sleeper, tag, &status, error);
-    if (status != MBR_OK && given == 0 && *state == MBR_TAG_AWAKE)
+    mbr_error why = {MBR_SIZED(mbr_error)};
+    uint64_t given = give_back(sleeper, tag, &status, &why);
+    if (status != MBR_OK && given == 0 && *state == MBR_TAG_AWAKE) {
+        mbr_error_copy(error, &why);
         return status;
+    }
     *state = MBR_TAG_ASLEEP;
     result->slept_bytes = tag->bytes;
     result->released_bytes = mbr_range_evict_cache(sleeper->manager, tag->ranges->range, given);
     measure(sleeper, tag, result);
-    if (status != MBR_OK)
-        return MBR_RESIDUAL; /* the text says why */
-    if (result->residual_bytes == 0)
+    if (result->residual_bytes == 0) /* also where what had gone before was refused */
         return MBR_OK;
-    return mbr_fail(error, MBR_RESIDUAL,
-        "the mechanism refused to unmap %llu bytes of the tag, which stay charged; sleep again to "
-        "try once more",
-        (unsigned long long)result->residual_bytes);
+    if (status == MBR_OK)
+        return mbr_fail(error, MBR_RESIDUAL,
+            "the mechanism refused to unmap %llu bytes of the tag, which stay charged; sleep again "
+            "to try once more",
+            (unsigned long long)result->residual_bytes);
+    why.status = MBR_RESIDUAL;
+    mbr_error_copy(error, &why);
+    return MBR_RESIDUAL;
 }
 
 static mbr_status fall_asleep(mbr_sleeper *sleeper, mbr_tag *tag, const mbr_sleep_request *request,
     mbr_tag_state *state, mbr_sleep_result *result, mbr_error *error)
 {
-    mbr_chunks_return(sleeper, tag); /* of a call that timed out */
+    mbr_chunks_return(sleeper, tag, 0); /* of a call that timed out */
     mbr_status status = keep_ranges(sleeper, tag, error);
     if (status != MBR_OK)
         return status;
+    tag->keeps = request->level == MBR_SLEEP_KEEP;
     status = prepare(sleeper, tag, request, error);
     if (status == MBR_OK)
         status = settle_down(sleeper, tag, state, result, error);
@@ -288,6 +330,16 @@ static mbr_status fall_asleep(mbr_sleeper *sleeper, mbr_tag *tag, const mbr_slee
     return status;
 }
 
+/* The tag sleeps as it did: `bytes` in so many pieces. */
+static void stay_asleep(mbr_sleeper *sleeper, mbr_tag *tag, uint32_t piece_count, uint64_t bytes)
+{
+    tag->piece_count = piece_count;
+    tag->bytes = bytes;
+    if (tag->late.value == 0)
+        mbr_chunks_return(sleeper, tag, bytes);
+}
+
+/* What others have stopped sharing since falls asleep, too. */
 static mbr_status sleep_on(mbr_sleeper *sleeper, mbr_tag *tag, const mbr_sleep_request *request,
     mbr_tag_state *state, mbr_sleep_result *result, mbr_error *error)
 {
@@ -295,15 +347,18 @@ static mbr_status sleep_on(mbr_sleeper *sleeper, mbr_tag *tag, const mbr_sleep_r
         return mbr_fail(error, MBR_INVALID_ARGUMENT,
             "the tag %llu sleeps without contents; they cannot be kept any more",
             (unsigned long long)request->tag);
-    if (request->level == MBR_SLEEP_DROP) {
-        mbr_status status = await_streams(sleeper, request, error);
-        if (status == MBR_OK)
-            status = list_pieces(sleeper, tag, error); /* what nobody else has any more */
-        if (status != MBR_OK)
-            return status;
-        tag->keeps = false;
-        mbr_chunks_return(sleeper, tag);
+    uint32_t piece_count = tag->piece_count;
+    uint64_t bytes = tag->bytes;
+    mbr_status status = prepare(sleeper, tag, request, error);
+    if (status != MBR_OK) {
+        stay_asleep(sleeper, tag, piece_count, bytes);
+        return status;
     }
+    tag->keeps = request->level == MBR_SLEEP_KEEP;
+    if (tag->keeps)
+        result->copied_bytes = tag->bytes - bytes;
+    else
+        mbr_chunks_return(sleeper, tag, 0);
     return settle_down(sleeper, tag, state, result, error);
 }
 
@@ -402,7 +457,7 @@ static mbr_status give_back_rest(mbr_sleeper *sleeper, const mbr_tag *tag, mbr_e
 /* All is there: what was asleep is the client's again. */
 static void open_eyes(mbr_sleeper *sleeper, mbr_tag *tag)
 {
-    mbr_chunks_return(sleeper, tag);
+    mbr_chunks_return(sleeper, tag, 0);
     forget_pieces(sleeper, tag);
     unkeep_until(sleeper, tag, NULL);
 }
@@ -435,7 +490,7 @@ static mbr_status wake(mbr_sleeper *sleeper, mbr_tag *tag, const mbr_wake_reques
     if (status != MBR_OK)
         return status;
     result->woken_bytes = tag->bytes;
-    result->copied_bytes = copies.done_bytes;
+    result->copied_bytes = copies.copied_bytes;
     open_eyes(sleeper, tag);
     return MBR_OK;
 }

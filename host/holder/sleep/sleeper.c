@@ -72,7 +72,7 @@ static mbr_status settle_tags(mbr_sleeper *sleeper, uint64_t deadline_ns, mbr_er
         mbr_status status = mbr_chunks_await_late(sleeper, tag, deadline_ns, error);
         if (status != MBR_OK)
             return status;
-        mbr_chunks_return(sleeper, tag);
+        mbr_chunks_return(sleeper, tag, 0);
     }
     return MBR_OK;
 }

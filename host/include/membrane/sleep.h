@@ -24,7 +24,7 @@
  * contents and access with it, in the range that the prefix was made of and in those that share it.
  * Whoever pays goes on paying, and the sleeper is a user like others: the prefix may end meanwhile,
  * and if all others go, too, the bill is the holder's. Then it is like the rest when the tag falls
- * asleep the next time, or is told once more to sleep, at level 2.
+ * asleep the next time, or is told once more to sleep.
  *
  * Thread rule: any thread; calls on one tag exclude each other with MBR_BUSY. */
 #ifndef MEMBRANE_SLEEP_H
@@ -89,7 +89,7 @@ typedef struct mbr_sleep_result {
     uint32_t struct_size;
     uint32_t reserved_0;
     uint64_t slept_bytes;    /* that the ranges had committed, and nobody else had */
-    uint64_t copied_bytes;   /* level 1 */
+    uint64_t copied_bytes;   /* level 1: by this call */
     uint64_t released_bytes; /* went back to the system: others may take them at once */
     uint64_t deferred_bytes; /* of the ranges: on its way back behind streams of an earlier decommit
                               * or a capture that began meanwhile; charged until mbr_ep_drain */
@@ -100,7 +100,8 @@ typedef struct mbr_sleep_result {
 
 /* Waits for the streams, copies in one batch, gives back; and as many bytes go from the cache to
  * the system. A tag without committed bytes may sleep. One that sleeps already gives back what an
- * earlier call left, and with level 2 its contents and what others have stopped sharing since.
+ * earlier call left and what others have stopped sharing since, which at level 1 is copied behind
+ * the rest; at level 2 also its contents.
  *
  * Errors, and then the tag is as it was: MBR_UNKNOWN_OBJECT (no such tag), MBR_INVALID_ARGUMENT
  * (level 1 of one that sleeps without contents), MBR_BUSY (see above), MBR_OVER_BUDGET or the

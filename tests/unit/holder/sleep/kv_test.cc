@@ -139,24 +139,36 @@ TEST(SleepKv, SequencesOfAPrefix_SleepByWhatIsTheirOwn)
     }
 }
 
+// Told once more to sleep, it takes along what it shared, and is whole again.
 TEST(SleepKv, PrefixAndSourceEndWhileASharerSleeps_ItWakesWithItsRows)
 {
-    SleepingKv world;
-    Tracked source, sharer;
-    TrackedPrefix prefix;
-    ASSERT_EQ(MBR_OK, world.create(&source, 200));
-    ASSERT_EQ(MBR_OK, world.share(&source, 200, &prefix));
-    ASSERT_EQ(MBR_OK, world.create(&sharer, 230, &prefix, 200));
-    auto ranges = world.lend(sharer);
-    ASSERT_EQ(MBR_OK, world.sleep()) << world.error.text;
-    world.end(&prefix);
-    ASSERT_EQ(MBR_OK, world.destroy(&source));
-    world.settle();
-    EXPECT_EQ(world.read().shared_bytes, world.paid(world.holder).charged_bytes);
-    ASSERT_EQ(MBR_OK, world.wake()) << world.error.text;
-    EXPECT_TRUE(world.holds(sharer));
-    world.take_back(ranges);
-    ASSERT_EQ(MBR_OK, world.destroy(&sharer));
+    for (bool again : {false, true}) {
+        SleepingKv world;
+        Tracked source, sharer;
+        TrackedPrefix prefix;
+        ASSERT_EQ(MBR_OK, world.create(&source, 200));
+        ASSERT_EQ(MBR_OK, world.share(&source, 200, &prefix));
+        ASSERT_EQ(MBR_OK, world.create(&sharer, 230, &prefix, 200));
+        auto ranges = world.lend(sharer);
+        ASSERT_EQ(MBR_OK, world.sleep()) << world.error.text;
+        world.end(&prefix);
+        ASSERT_EQ(MBR_OK, world.destroy(&source));
+        world.settle();
+        uint64_t shared = world.paid(world.holder).charged_bytes;
+        EXPECT_EQ(world.read().shared_bytes, shared);
+        if (again) {
+            ASSERT_EQ(MBR_OK, world.sleep()) << world.error.text;
+            EXPECT_LT(0u, shared);
+            EXPECT_EQ(shared, world.slept.copied_bytes);
+            EXPECT_EQ(0u, world.paid(world.holder).charged_bytes);
+        }
+        ASSERT_EQ(MBR_OK, world.wake()) << world.error.text;
+        EXPECT_TRUE(world.holds(sharer));
+        ASSERT_EQ(MBR_OK, world.append(&sharer, 50)) << world.error.text;
+        EXPECT_TRUE(world.holds(sharer));
+        world.take_back(ranges);
+        ASSERT_EQ(MBR_OK, world.destroy(&sharer));
+    }
 }
 
 // The last rows of a prefix are copied from its source while that is awake; while it sleeps they

@@ -6,6 +6,7 @@
 #include "tests/support/faulty/failing.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 namespace membrane
@@ -16,6 +17,8 @@ namespace
 constexpr uint64_t kUnit = 64 * 1024;
 constexpr uint64_t kShared = 4 * kUnit, kOwn = 2 * kUnit, kAll = kShared + kOwn;
 constexpr uint64_t kTag = 1;
+/* A chunk ends in the middle of what is shared. */
+constexpr uint64_t kPart = 3 * kUnit;
 constexpr uint32_t kLevels[] = {MBR_SLEEP_KEEP, MBR_SLEEP_DROP};
 
 /* A source and a sharer of one prefix, with bytes of their own behind it. One of them,
@@ -26,7 +29,7 @@ class SharedWorld : public SleepWorld
     explicit SharedWorld(bool source_sleeps, uint64_t limit = 64 * kMiB,
         const char *plugin_path = nullptr, const std::vector<mbr_option> &options = {},
         const mbr_manager_seams *seams = nullptr)
-        : SleepWorld(limit, 64 * kMiB, seams, plugin_path, options)
+        : SleepWorld(limit, 64 * kMiB, seams, plugin_path, options, UINT64_MAX, kPart)
     {
         auto request = holder_request(MBR_ROLE_PREFIX, "prefixes");
         EXPECT_EQ(MBR_OK, mbr_manager_create_holder(manager, &request, &prefix_holder, &error));
@@ -77,6 +80,50 @@ class SharedWorld : public SleepWorld
         }
         other.range.value = 0;
     }
+    void end_one(bool is_prefix)
+    {
+        if (is_prefix)
+            end_prefix();
+        else
+            end_other();
+    }
+    void limit_arena(uint64_t bytes)
+    {
+        EXPECT_EQ(MBR_OK, mbr_manager_set_limit(manager, arena_authority, bytes, nullptr, &error))
+            << error.text;
+    }
+    /* Until there is no room for one more chunk. */
+    std::vector<mbr_allocation_handle> fill_arena()
+    {
+        auto request = sized<mbr_alloc_request>();
+        request.binding = arena;
+        request.holder = arena_holder;
+        request.bytes = kPart;
+        std::vector<mbr_allocation_handle> all;
+        auto result = sized<mbr_alloc_result>();
+        limit_arena(2 * kMiB);
+        while (mbr_alloc(manager, &request, &result, &error) == MBR_OK)
+            all.push_back(result.allocation);
+        return all;
+    }
+    void expect_all_asleep()
+    {
+        EXPECT_EQ(kAll + beside, SleepWorld::read().asleep_bytes);
+        EXPECT_EQ((std::pair<uint64_t, uint64_t>{0, 0}), bill());
+        EXPECT_EQ(0u, read(tagged.range).committed_bytes);
+        EXPECT_TRUE(clean());
+    }
+    /* The others have ended: it may write all of it. */
+    void expect_wake_with_all()
+    {
+        ASSERT_EQ(MBR_OK, wake(kTag)) << error.text;
+        EXPECT_EQ(kAll + beside, woken.woken_bytes);
+        EXPECT_EQ((std::pair<uint64_t, uint64_t>{kAll + beside, 0}), bill());
+        EXPECT_TRUE(shares() && owns() && clean());
+        EXPECT_EQ(0u, read(tagged.range).shared_bytes);
+        put(tagged.address, pattern(kAll, 9));
+        EXPECT_TRUE(holds(tagged.address, kAll, 9));
+    }
     /* Bytes that both holders pay for. */
     std::pair<uint64_t, uint64_t> bill()
     {
@@ -91,6 +138,7 @@ class SharedWorld : public SleepWorld
     mbr_prefix_handle prefix = {0};
     mbr_range_reserve_result source, sharer, tagged, other;
     uint8_t own_seed = 0;
+    uint64_t beside = 0; /* bytes of other ranges of the tag */
 
   private:
     void share()
@@ -183,9 +231,35 @@ TEST(SleepShared, OthersEndMeanwhile_TheBillMovesAndTheWakeFindsThePrefix)
     }
 }
 
-/* Told once more to sleep: at level 2 what has become its own goes, too; at level 1 it stays, since
- * its contents are to be kept. */
-TEST(SleepShared, SleepsOnceMoreAfterTheOthersEnded_GivesUpWhatIsItsOwnNow)
+/* Told once more to sleep: what has become its own goes, too, at level 1 with its contents. */
+TEST(SleepShared, SleepsOnceMoreAfterTheOthersEnded_TakesWhatIsItsOwnNow)
+{
+    for (bool source_sleeps : {true, false}) {
+        for (bool prefix_first : {true, false}) {
+            SharedWorld world(source_sleeps);
+            ASSERT_EQ(MBR_OK, world.sleep(kTag)) << world.error.text;
+            world.end_one(prefix_first);
+            ASSERT_EQ(MBR_OK, world.sleep(kTag)) << "one has it still: " << world.error.text;
+            EXPECT_EQ(kShared, world.slept.shared_bytes);
+            EXPECT_EQ(0u, world.slept.copied_bytes);
+            world.end_one(!prefix_first);
+            ASSERT_EQ(MBR_OK, world.sleep(kTag)) << world.error.text;
+            EXPECT_EQ(kAll, world.slept.slept_bytes);
+            EXPECT_EQ(kShared, world.slept.copied_bytes);
+            EXPECT_EQ(kShared, world.slept.released_bytes);
+            EXPECT_EQ(0u, world.slept.shared_bytes + world.slept.residual_bytes);
+            world.expect_all_asleep();
+            EXPECT_EQ(kAll, world.SleepWorld::read().copied_bytes);
+            ASSERT_EQ(MBR_OK, world.sleep(kTag)) << "nothing is left: " << world.error.text;
+            EXPECT_EQ(0u, world.slept.copied_bytes + world.slept.released_bytes);
+            world.expect_wake_with_all();
+            EXPECT_EQ(kAll, world.woken.copied_bytes);
+            EXPECT_EQ(2 * kAll, world.SleepWorld::read().copied_bytes);
+        }
+    }
+}
+
+TEST(SleepShared, DroppedOnceMoreAfterTheOthersEnded_GivesUpWhatIsItsOwnNow)
 {
     for (bool source_sleeps : {true, false}) {
         for (uint32_t level : kLevels) {
@@ -193,19 +267,12 @@ TEST(SleepShared, SleepsOnceMoreAfterTheOthersEnded_GivesUpWhatIsItsOwnNow)
             ASSERT_EQ(MBR_OK, world.sleep(kTag, level)) << world.error.text;
             world.end_prefix();
             world.end_other();
-            if (level == MBR_SLEEP_KEEP) {
-                ASSERT_EQ(MBR_OK, world.sleep(kTag, level)) << world.error.text;
-                EXPECT_EQ(kShared, world.slept.shared_bytes);
-                EXPECT_EQ((Bill{kShared, 0}), world.bill());
-                EXPECT_TRUE(world.shares());
-            }
             ASSERT_EQ(MBR_OK, world.sleep(kTag, MBR_SLEEP_DROP)) << world.error.text;
             EXPECT_EQ(kAll, world.slept.slept_bytes);
             EXPECT_EQ(kShared, world.slept.released_bytes);
+            EXPECT_EQ(0u, world.slept.copied_bytes);
             EXPECT_EQ(0u, world.slept.shared_bytes + world.slept.residual_bytes);
-            EXPECT_EQ((Bill{0, 0}), world.bill());
-            EXPECT_EQ(kAll, world.SleepWorld::read().asleep_bytes);
-            EXPECT_TRUE(world.clean());
+            world.expect_all_asleep();
             ASSERT_EQ(MBR_OK, world.wake(kTag, MBR_WAKE_ZEROED)) << world.error.text;
             EXPECT_EQ(kAll, world.woken.woken_bytes);
             world.await(world.native); /* the fills */
@@ -214,6 +281,123 @@ TEST(SleepShared, SleepsOnceMoreAfterTheOthersEnded_GivesUpWhatIsItsOwnNow)
             EXPECT_EQ(0u, world.read(world.tagged.range).shared_bytes);
         }
     }
+}
+
+/* No room in the arena, a stream that takes no copies, and one that is too late: it sleeps on as it
+ * did, and takes the rest along when it is told again. */
+TEST(SleepShared, SleepsOnceMoreAndIsRefused_SleepsAsBefore)
+{
+    using Refuse = std::function<mbr_status(SharedWorld &)>;
+    const std::pair<mbr_status, Refuse> refusals[] = {
+        {MBR_OVER_BUDGET,
+            [](SharedWorld &world) {
+                auto all = world.fill_arena();
+                mbr_status status = world.sleep(kTag);
+                for (const auto &allocation : all)
+                    EXPECT_EQ(MBR_OK, world.free_now(allocation)) << world.error.text;
+                world.limit_arena(64 * kMiB);
+                return status;
+            }},
+        {MBR_BUSY,
+            [](SharedWorld &world) {
+                mbr_graph_handle graph;
+                EXPECT_EQ(MBR_OK,
+                    mbr_ep_capture_begin(world.manager, world.stream, kNever, &world.error));
+                mbr_status status = world.sleep(kTag);
+                EXPECT_EQ(
+                    MBR_OK, mbr_ep_capture_end(world.manager, world.stream, &graph, &world.error));
+                EXPECT_EQ(
+                    MBR_OK, mbr_ep_graph_retire(world.manager, graph, nullptr, 0, &world.error));
+                EXPECT_EQ(MBR_OK, world.drain());
+                return status;
+            }},
+        {MBR_TIMED_OUT,
+            [](SharedWorld &world) {
+                Gate stalled(world);
+                return world.sleep(kTag, MBR_SLEEP_KEEP, 1);
+            }},
+        {MBR_TIMED_OUT, [](SharedWorld &world) {
+             Gate stalled(world);
+             return world.sleep(kTag, MBR_SLEEP_DROP, 1);
+         }}};
+    for (bool source_sleeps : {true, false}) {
+        for (const auto &[expected, refuse] : refusals) {
+            SharedWorld world(source_sleeps);
+            ASSERT_EQ(MBR_OK, world.sleep(kTag)) << world.error.text;
+            world.end_prefix();
+            world.end_other();
+            auto before = world.read(world.tagged.range);
+            ASSERT_EQ(expected, refuse(world)) << world.error.text;
+            auto after = world.read(world.tagged.range);
+            EXPECT_EQ(0, std::memcmp(&before, &after, sizeof(before)));
+            EXPECT_EQ(kOwn, world.SleepWorld::read().asleep_bytes);
+            EXPECT_EQ(0u, world.slept.slept_bytes + world.slept.copied_bytes);
+            EXPECT_EQ((Bill{kShared, 0}), world.bill());
+            EXPECT_TRUE(world.shares() && world.clean());
+            ASSERT_EQ(MBR_OK, world.sleep(kTag)) << world.error.text;
+            world.expect_all_asleep();
+            world.expect_wake_with_all();
+        }
+    }
+}
+
+/* Copies that came too late still write chunks: no other call gives these away, and a wake without
+ * another sleep finds what the first one kept. */
+TEST(SleepShared, SleepsOnceMoreTooLate_WakesAsTheFirstSleepLeftIt)
+{
+    for (bool source_sleeps : {true, false}) {
+        SharedWorld world(source_sleeps);
+        ASSERT_EQ(MBR_OK, world.sleep(kTag)) << world.error.text;
+        world.end_prefix();
+        world.end_other();
+        {
+            Gate stalled(world);
+            EXPECT_EQ(MBR_TIMED_OUT, world.sleep(kTag, MBR_SLEEP_KEEP, 1));
+            EXPECT_EQ(MBR_TIMED_OUT, world.sleep(kTag, MBR_SLEEP_KEEP, 1));
+            EXPECT_EQ(0u, mbr_sleeper_could_give(world.sleeper, kMiB));
+            EXPECT_EQ(MBR_TIMED_OUT, world.wake(kTag, 0, 1));
+        }
+        ASSERT_EQ(MBR_OK, world.wake(kTag)) << world.error.text;
+        EXPECT_EQ(kOwn, world.woken.woken_bytes);
+        EXPECT_EQ((Bill{kAll, 0}), world.bill());
+        EXPECT_TRUE(world.shares() && world.owns() && world.clean());
+        auto figures = world.SleepWorld::read();
+        EXPECT_EQ(figures.arena_bytes, figures.free_bytes);
+    }
+}
+
+/* What an earlier sleep could not give back lies beside what has become its own: it is not copied a
+ * second time, and the rest goes along. */
+TEST(SleepShared, SleepsOnceMoreBesideWhatWasNotGivenBack_CopiesTheRestAlone)
+{
+    uint64_t left_count = 0;
+    bool more = true;
+    for (uint64_t nth = 1; more && !::testing::Test::HasFailure(); nth++) {
+        FailingHeap heap;
+        mbr_manager_seams seams = {&heap.heap, nullptr, nullptr, nullptr, nullptr};
+        SharedWorld world(true, 64 * kMiB, nullptr, {}, &seams);
+        auto another = world.make(kTag, kUnit, 5);
+        world.beside = kUnit;
+        world.end_other();
+        heap.fail_at = heap.calls + nth;
+        mbr_status status = world.sleep(kTag);
+        more = heap.calls >= std::exchange(heap.fail_at, 0);
+        if (status == MBR_RESIDUAL && world.slept.residual_bytes == kOwn) {
+            left_count++;
+            world.end_prefix();
+            ASSERT_EQ((Bill{kAll, 0}), world.bill());
+            ASSERT_EQ(MBR_OK, world.sleep(kTag)) << world.error.text;
+            EXPECT_EQ(kShared, world.slept.copied_bytes);
+            EXPECT_EQ(0u, world.slept.shared_bytes + world.slept.residual_bytes);
+            world.expect_all_asleep();
+            world.expect_wake_with_all();
+        } else if (status == MBR_OK || status == MBR_RESIDUAL) {
+            EXPECT_EQ(MBR_OK, world.wake(kTag)) << world.error.text;
+        }
+        EXPECT_TRUE(world.holds(another.address, kUnit, 5));
+        world.end(another.range);
+    }
+    EXPECT_LT(0u, left_count);
 }
 
 TEST(SleepShared, WakeIsRefused_ItSleepsOnAndEveryFigureIsAsBefore)
