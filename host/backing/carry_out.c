@@ -254,6 +254,8 @@ static void unmap_item(mbr_growth_run *run, mbr_plan_item *item)
         item->stage = MBR_STAGE_UNMAPPED;
     else
         strand_item(run, item, answer.unchanged);
+    if (answer.gated)
+        mbr_backing_note_kept(run->backing);
 }
 
 /* For a retry, which asks the stream first. False: the range waits for another one already. */
@@ -278,9 +280,12 @@ static void settle_fills(mbr_growth_run *run)
             continue;
         if (!asked) {
             uint64_t deadline = mbr_clock_now(&mbr_clock_monotonic) + UNDO_WAIT_NS;
-            if (mbr_context_synchronize(
-                    item->range->context, run->options->stream_id, deadline, NULL) == MBR_OK)
+            mbr_status status = mbr_context_synchronize(
+                item->range->context, run->options->stream_id, deadline, NULL);
+            if (status == MBR_OK)
                 return;
+            if (status == MBR_BUSY)
+                mbr_backing_note_kept(run->backing);
             asked = true;
         }
         item->extent->content = MBR_CONTENT_UNDEFINED; /* a loss may take the fill along (I21) */

@@ -148,7 +148,7 @@ static uint64_t evict(mbr_backing *backing, uint64_t bytes, const void *editor, 
             break;
     }
     mbr_port_leave_gate(backing->port);
-    mbr_seal_catch_up(backing);
+    mbr_backing_look_again(backing);
     return released;
 }
 

@@ -266,7 +266,9 @@ uint64_t mbr_extent_destroy(mbr_backing *backing, mbr_extent *extent)
         mbr_extent_withhold(backing, extent);
         DL_APPEND(backing->withheld, extent);
         mbr_lock_drop(&backing->lock);
-        if (!gated)
+        if (gated)
+            mbr_backing_note_kept(backing);
+        else
             mbr_authority_note_violation(backing->authority);
         return 0;
     }

@@ -213,6 +213,7 @@ struct mbr_backing {
     /* Written under the lock. */
     _Atomic bool has_orphans; /* some of them may be of prefixes that have ended */
     _Atomic bool has_open;    /* some sealed places may be open again */
+    _Atomic bool has_kept;    /* something may be here only because of a capture that has ended */
     mbr_range *ahead; /* with something ahead, of whatever list; what stands longest first */
     mbr_range *buckets[MBR_RANGE_BUCKET_COUNT];
     mbr_pool_class pool[MBR_POOL_CLASS_LIMIT_COUNT];
@@ -338,7 +339,7 @@ mbr_slot *mbr_seal_place_locked(const mbr_keep *keep);
 /* Under the lock: a user has left the extent, which has others, or is stuck there. */
 void mbr_seal_note_locked(mbr_backing *backing, const mbr_extent *extent);
 /* Without the lock, by nobody who edits: sealed places that are nobody else's any more may be
- * written again, but for those in ranges that somebody edits, who calls this when he is done. */
+ * written again, but for those in ranges that somebody edits. */
 void mbr_seal_catch_up(mbr_backing *backing);
 
 /* ---- ahead.c: under the lock where they say so ----------------------------------------------- */
@@ -375,6 +376,13 @@ mbr_status mbr_range_check_pins_locked(const mbr_range *range, mbr_error *error)
 /* Without the lock: once more for each mapping, extent and span whose unmap, destroy or release was
  * refused and changed nothing. Returns the bytes given back to the system. */
 uint64_t mbr_backing_retry_quarantined(mbr_backing *backing);
+/* Something could not be given back, or a fill not be waited for, because a capture is open.
+ * Whoever notes it calls mbr_backing_look_again when he edits nothing any more: a capture that
+ * ended before has not found it. */
+void mbr_backing_note_kept(mbr_backing *backing);
+/* Without the lock, by whoever was editing, when he is done: the others have not looked into what
+ * he edited. Tries again what a capture kept, and opens what is sealed for nobody. */
+void mbr_backing_look_again(mbr_backing *backing);
 /* Of ranges that have ended: what is stuck under a fill that nobody saw done stays so. */
 void mbr_backing_give_up_fills(mbr_backing *backing);
 /* Their lost context has ended: its pins go, and what is stuck is tried again without a question.

@@ -313,5 +313,5 @@ void mbr_plan_finish(mbr_plan *plan)
     mbr_lock_drop(&plan->backing->lock);
     if (plan->items != plan->inline_items)
         mbr_heap_release(plan->backing->heap, plan->items);
-    mbr_seal_catch_up(plan->backing);
+    mbr_backing_look_again(plan->backing);
 }

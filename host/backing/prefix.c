@@ -270,7 +270,7 @@ static void finish_attach(const mbr_attach *attach)
     }
     mbr_condition_signal_all(&backing->edited);
     mbr_lock_drop(&backing->lock);
-    mbr_seal_catch_up(backing);
+    mbr_backing_look_again(backing);
 }
 
 static bool is_mapped(mbr_backing *backing, const mbr_extent *extent)
@@ -328,9 +328,10 @@ static void add_alias_locked(const mbr_attach *attach, const mbr_keep *keep, mbr
 /* A mapping that could not be taken back: the slot is stuck, the extent stays with its users; where
  * nobody knows what became of it, it is never named again. */
 static void strand_alias(
-    const mbr_attach *attach, const mbr_keep *keep, bool quarantined, bool may_retry)
+    const mbr_attach *attach, const mbr_keep *keep, bool quarantined, const mbr_answer *undone)
 {
     mbr_backing *backing = attach->prefix->backing;
+    bool may_retry = undone->unchanged;
     mbr_lock_take(&backing->lock);
     add_alias_locked(attach, keep, MBR_SLOT_STUCK);
     attach->targets[keep->piece]->slots[target_slot(attach, keep)].may_retry = may_retry;
@@ -340,6 +341,8 @@ static void strand_alias(
     else
         backing->quarantined_count++;
     mbr_lock_drop(&backing->lock);
+    if (undone->gated)
+        mbr_backing_note_kept(backing);
     mbr_mapped_add(attach->holder, keep->extent->bytes);
 }
 
@@ -406,7 +409,7 @@ static mbr_status attach_one(const mbr_attach *attach, const mbr_keep *keep, uin
     if (answer.quarantined ||
         mbr_port_unmap(attach->prefix->backing->port, target->reservation_id, keep->offset_bytes,
             keep->extent->bytes, &undone, NULL) != MBR_OK) {
-        strand_alias(attach, keep, answer.quarantined || undone.quarantined, undone.unchanged);
+        strand_alias(attach, keep, answer.quarantined || undone.quarantined, &undone);
         *residual += keep->extent->bytes;
     } else {
         count_mapping(attach, keep, -1);
@@ -429,7 +432,7 @@ static uint64_t undo_aliases(const mbr_attach *attach, uint32_t end)
             count_mapping(attach, keep, -1);
             continue;
         }
-        strand_alias(attach, keep, answer.quarantined, answer.unchanged);
+        strand_alias(attach, keep, answer.quarantined, &answer);
         residual += keep->extent->bytes;
     }
     return residual;
@@ -558,7 +561,7 @@ void mbr_prefix_end(mbr_prefix *prefix)
     mbr_lock_drop(&backing->lock);
     destroy_record(prefix);
     mbr_alias_catch_up(backing);
-    mbr_seal_catch_up(backing);
+    mbr_backing_look_again(backing);
     mbr_backing_keep_watermark(backing);
 }
 

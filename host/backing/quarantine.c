@@ -34,16 +34,26 @@ static bool may_retry_slot(const mbr_slot *slot, uint32_t round)
         is_stuck_everywhere(extent);
 }
 
-static mbr_range *find_in(mbr_range *head, uint32_t round, uint64_t *index)
+static bool find_slot(const mbr_range *range, uint32_t round, uint64_t *index)
+{
+    for (*index = 0; *index < range->slot_count; ++*index)
+        if (may_retry_slot(&range->slots[*index], round))
+            return true;
+    return false;
+}
+
+static mbr_range *find_in(mbr_backing *backing, mbr_range *head, uint32_t round, uint64_t *index)
 {
     mbr_range *range;
     DL_FOREACH(head, range)
     {
-        if (range->editor != NULL || range->stuck_count == 0 || range->fill_asked_round == round)
+        bool is_edited = range->editor != NULL;
+        bool was_asked = !is_edited && range->fill_asked_round == round;
+        if (range->stuck_count == 0 || was_asked || !find_slot(range, round, index))
             continue;
-        for (*index = 0; *index < range->slot_count; ++*index)
-            if (may_retry_slot(&range->slots[*index], round))
-                return range;
+        if (!is_edited)
+            return range;
+        mbr_backing_note_kept(backing); /* who edits it looks when he is done */
     }
     return NULL;
 }
@@ -56,7 +66,7 @@ static mbr_range *begin_one(
     mbr_range *found = NULL;
     mbr_lock_take(&backing->lock);
     for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]) && found == NULL; i++)
-        found = backing->retry_count == 0 ? NULL : find_in(heads[i], round, index);
+        found = backing->retry_count == 0 ? NULL : find_in(backing, heads[i], round, index);
     if (found != NULL) {
         mbr_range_begin_edit(found, editor);
         found->slots[*index].tried = round;
@@ -208,6 +218,7 @@ static void retry_slots(mbr_backing *backing)
     mbr_range *range;
     mbr_lock_take(&backing->lock);
     uint32_t round = ++backing->retry_round;
+    atomic_store_explicit(&backing->has_kept, false, memory_order_relaxed);
     /* A round of another thread may try a place between two looks of this one: neither goes on
      * because of the other for ever. */
     uint64_t left_count = backing->retry_count;
@@ -285,4 +296,18 @@ uint64_t mbr_backing_retry_quarantined(mbr_backing *backing)
     uint64_t released_bytes = retry_spans(backing) + mbr_extent_retry_withheld(backing);
     mbr_port_leave_gate(backing->port);
     return released_bytes;
+}
+
+/* ---- What captures keep ---------------------------------------------------------------------- */
+
+void mbr_backing_note_kept(mbr_backing *backing)
+{
+    atomic_store_explicit(&backing->has_kept, true, memory_order_relaxed);
+}
+
+void mbr_backing_look_again(mbr_backing *backing)
+{
+    if (atomic_load_explicit(&backing->has_kept, memory_order_relaxed))
+        mbr_backing_retry_quarantined(backing);
+    mbr_seal_catch_up(backing);
 }

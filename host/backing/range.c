@@ -521,7 +521,9 @@ bool mbr_range_unmap_slot(mbr_range *range, uint64_t index)
     if (status != MBR_OK) { /* I7, unmap failed: neither axis moves */
         mbr_slot_strand(range, index, answer.unchanged);
         mbr_lock_drop(&backing->lock);
-        if (!answer.gated)
+        if (answer.gated)
+            mbr_backing_note_kept(backing);
+        else
             mbr_authority_note_violation(backing->authority);
         return false;
     }

@@ -72,7 +72,7 @@ static void finish_ended(mbr_range *range)
         mbr_port_leave_gate(backing->port);
     }
     mbr_alias_catch_up(backing); /* others did not look into what was edited */
-    mbr_seal_catch_up(backing);
+    mbr_backing_look_again(backing);
     mbr_backing_keep_watermark(backing);
     if (!pinned)
         mbr_context_unpin(context);
@@ -223,7 +223,7 @@ mbr_status mbr_range_end(
     else if (!waits)
         settle_end_now(range);
     else
-        mbr_seal_catch_up(backing); /* others did not look into what was edited */
+        mbr_backing_look_again(backing); /* others did not look into what was edited */
     return is_lost ? MBR_OK : status;
 }
 
@@ -290,7 +290,7 @@ static void settle_leave(mbr_deferred *entry, mbr_settled how)
         end_range(range, end_how);
     else
         mbr_backing_keep_watermark(backing);
-    mbr_seal_catch_up(backing);
+    mbr_backing_look_again(backing);
 }
 
 static uint64_t usable_bytes(const mbr_range *range, uint64_t offset, uint64_t bytes)
@@ -404,7 +404,7 @@ mbr_status mbr_range_give_back(mbr_range *range, uint64_t offset_bytes, uint64_t
         mbr_range_end_edit(range);
         mbr_lock_drop(&backing->lock);
     }
-    mbr_seal_catch_up(backing);
+    mbr_backing_look_again(backing);
     return status;
 }
 

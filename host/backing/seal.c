@@ -110,7 +110,7 @@ mbr_status mbr_prefix_seal(mbr_prefix *prefix, mbr_error *error)
     mbr_status status = mbr_mechanism_check_process(prefix->backing->mechanism, error);
     for (uint32_t i = 0; i < prefix->keep_count && status == MBR_OK; i++)
         status = close_place(&prefix->keeps[i], error);
-    mbr_seal_catch_up(prefix->backing); /* others did not look into what was edited */
+    mbr_backing_look_again(prefix->backing); /* others did not look into what was edited */
     return status;
 }
 

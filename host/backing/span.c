@@ -82,17 +82,42 @@ static void withhold(mbr_backing *backing, uint64_t owned_bytes)
     mbr_lock_drop(&backing->lock);
 }
 
-/* What a failure has left is given back at once, where the plugin knows what and where that is. */
-static void end_residual(mbr_backing *backing, const mbr_answer *left)
+/* What a release was refused for waits for a retry, if nothing has happened to it. */
+static void withhold_span(mbr_backing *backing, mbr_eager_span *record, const mbr_answer *refused)
 {
-    mbr_answer answer;
-    bool is_gone = !left->quarantined && left->address != 0 &&
-        mbr_port_release(
-            backing->port, left->id, left->address, left->owned_bytes, &answer, NULL) == MBR_OK;
-    if (is_gone)
-        mbr_refund(backing->cache, left->owned_bytes);
-    else
+    withhold(backing, record->owned_bytes);
+    if (!refused->unchanged) {
+        mbr_heap_release(backing->heap, record);
+        return;
+    }
+    mbr_lock_take(&backing->lock);
+    DL_APPEND(backing->withheld_spans, record);
+    mbr_lock_drop(&backing->lock);
+    if (refused->gated) {
+        mbr_backing_note_kept(backing);
+        mbr_backing_look_again(backing);
+    }
+}
+
+/* What a failure has left is given back at once, where the plugin knows what and where that is;
+ * what it refuses takes the span's record. */
+static void end_residual(mbr_backing *backing, mbr_span *span, const mbr_answer *left)
+{
+    if (left->quarantined || left->address == 0) {
         withhold(backing, left->owned_bytes);
+        return;
+    }
+    mbr_answer answer;
+    if (mbr_port_release(
+            backing->port, left->id, left->address, left->owned_bytes, &answer, NULL) == MBR_OK) {
+        mbr_refund(backing->cache, left->owned_bytes);
+        return;
+    }
+    mbr_mapped_add(backing->cache, left->owned_bytes);
+    *span->record = (mbr_eager_span){
+        .allocation_id = left->id, .address = left->address, .owned_bytes = left->owned_bytes};
+    withhold_span(backing, span->record, &answer);
+    span->record = NULL;
 }
 
 /* With no bytes of another group: zeroed where there may be some, which is looked at again once the
@@ -117,7 +142,7 @@ static mbr_status allocate_unseen(mbr_backing *backing, const mbr_span *span, ui
 }
 
 /* Allocates owning at most so much, and books it. *answered: the plugin was asked. */
-static mbr_status allocate_eager(mbr_backing *backing, const mbr_span *span, uint64_t align_bytes,
+static mbr_status allocate_eager(mbr_backing *backing, mbr_span *span, uint64_t align_bytes,
     uint64_t most_bytes, mbr_answer *answer, bool *answered, mbr_refusal *refusal, mbr_error *error)
 {
     *answered = false;
@@ -133,12 +158,12 @@ static mbr_status allocate_eager(mbr_backing *backing, const mbr_span *span, uin
     if (status == MBR_OUT_OF_MEMORY)
         mbr_authority_note_exhausted(backing->authority);
     if (status != MBR_OK && answer->owned_bytes != 0)
-        end_residual(backing, answer);
+        end_residual(backing, span, answer);
     return status;
 }
 
 /* Some own what they align with, which no fact says: the first refusal tells, and is remembered. */
-static mbr_status allocate_aligned(mbr_backing *backing, const mbr_span *span, uint64_t align_bytes,
+static mbr_status allocate_aligned(mbr_backing *backing, mbr_span *span, uint64_t align_bytes,
     mbr_answer *answer, mbr_refusal *refusal, mbr_error *error)
 {
     bool answered;
@@ -149,7 +174,8 @@ static mbr_status allocate_aligned(mbr_backing *backing, const mbr_span *span, u
     bool may_pad = align_bytes > round_bytes, pads = may_pad && atomic_load(&backing->pads);
     mbr_status status = allocate_eager(
         backing, span, align_bytes, pads ? padded : most, answer, &answered, refusal, error);
-    if (status != MBR_OVER_BUDGET || !answered || !may_pad || pads)
+    bool may_again = answered && may_pad && !pads && span->record != NULL; /* no residual has it */
+    if (status != MBR_OVER_BUDGET || !may_again)
         return status;
     atomic_store(&backing->pads, true);
     return allocate_eager(backing, span, align_bytes, padded, answer, &answered, refusal, error);
@@ -161,8 +187,8 @@ static mbr_status take_eager(mbr_backing *backing, mbr_context *context, uint64_
     mbr_status status = mbr_context_pin(context, error);
     if (status != MBR_OK)
         return status;
-    mbr_eager_span *record = mbr_heap_allocate(backing->heap, sizeof(*record));
-    if (record == NULL) {
+    span->record = mbr_heap_allocate(backing->heap, sizeof(*span->record));
+    if (span->record == NULL) {
         status = mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for a span");
         goto unpin;
     }
@@ -171,11 +197,10 @@ static mbr_status take_eager(mbr_backing *backing, mbr_context *context, uint64_
     if (status != MBR_OK)
         goto free_record;
     mbr_mapped_add(backing->cache, answer.owned_bytes);
-    *record = (mbr_eager_span){.context = context,
+    *span->record = (mbr_eager_span){.context = context,
         .allocation_id = answer.id,
         .address = answer.address,
         .owned_bytes = answer.owned_bytes};
-    span->record = record;
     span->address = answer.address;
     span->owned_bytes = answer.owned_bytes;
     span->content = answer.content;
@@ -183,7 +208,7 @@ static mbr_status take_eager(mbr_backing *backing, mbr_context *context, uint64_
     span->context = context;
     return MBR_OK;
 free_record:
-    mbr_heap_release(backing->heap, record);
+    mbr_heap_release(backing->heap, span->record);
 unpin:
     mbr_context_unpin(context);
     return status;
@@ -228,13 +253,6 @@ static bool retain_eager(mbr_backing *backing, const mbr_span *span)
     return true;
 }
 
-static void keep_for_retry(mbr_backing *backing, mbr_eager_span *record)
-{
-    mbr_lock_take(&backing->lock);
-    DL_APPEND(backing->withheld_spans, record);
-    mbr_lock_drop(&backing->lock);
-}
-
 static void give_eager(mbr_backing *backing, const mbr_span *span)
 {
     mbr_answer answer;
@@ -243,15 +261,12 @@ static void give_eager(mbr_backing *backing, const mbr_span *span)
     if (status == MBR_OK) {
         mbr_mapped_sub(backing->cache, span->owned_bytes);
         mbr_refund(backing->cache, span->owned_bytes);
-    } else {
-        withhold(backing, span->owned_bytes);
-        if (!answer.gated)
-            mbr_authority_note_violation(backing->authority);
-        if (answer.unchanged)
-            keep_for_retry(backing, span->record);
-    }
-    if (status == MBR_OK || !answer.unchanged)
         mbr_heap_release(backing->heap, span->record);
+        return;
+    }
+    if (!answer.gated)
+        mbr_authority_note_violation(backing->authority);
+    withhold_span(backing, span->record, &answer);
 }
 
 void mbr_backing_give_span(mbr_backing *backing, mbr_span *span)

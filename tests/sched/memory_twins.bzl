@@ -125,6 +125,15 @@ def backing_twins():
         test = "alias",
     )
 
+    # What a capture keeps is left to its end, which may have looked before.
+    backing_twin(
+        name = "kept_is_forgotten",
+        edit = "s/has_kept, true/has_kept, false/",
+        scenario = "Sched_Gate.GrowthThat*",
+        stem = "quarantine",
+        test = "gate",
+    )
+
 def kv_twins():
     # ---- Twins of a KV cache's growth
     # Its thread looks at an offer, and leaves it for whoever takes it back.

@@ -296,18 +296,22 @@ struct Overtaken {
         flags.push_back(request->flags);
         return allocate(instance, request, outcome, error);
     }
+    static void take_over(World &world)
+    {
+        auto *mechanism = world.mechanism();
+        mechanism->fresh_content = MBR_CONTENT_UNDEFINED;
+        port = world.port;
+        allocate = mechanism->allocator.allocate;
+        flags.clear();
+        mechanism->allocator.allocate = slot;
+    }
 };
 
 TEST(Eager, AnotherGroupComesBeforeTheMemory_ItIsZeroedAllTheSame)
 {
     for (bool may_release : {true, false}) {
         Eager world;
-        auto *mechanism = world.mechanism();
-        mechanism->fresh_content = MBR_CONTENT_UNDEFINED;
-        Overtaken::port = world.port;
-        Overtaken::allocate = mechanism->allocator.allocate;
-        Overtaken::flags.clear();
-        mechanism->allocator.allocate = Overtaken::slot;
+        Overtaken::take_over(world);
         if (!may_release)
             world.fake.faults.push_back({Slot::kRelease, 1});
         mbr_span span;
@@ -322,6 +326,24 @@ TEST(Eager, AnotherGroupComesBeforeTheMemory_ItIsZeroedAllTheSame)
             mbr_backing_give_span(world.backing, &span);
         EXPECT_EQ(0u, world.cached());
     }
+}
+
+// What is left of it waits for a retry, as what a client gives back does.
+TEST(Eager, ZeroedAnew_TheFirstOneIsRefusedTwice_IsTriedAgainAtTrim)
+{
+    Eager world;
+    Overtaken::take_over(world);
+    world.fake.faults.push_back({Slot::kRelease, 1, FaultKind::kRefuse, MBR_OUT_OF_MEMORY, true});
+    mbr_span span;
+    EXPECT_EQ(MBR_OUT_OF_MEMORY, world.take(&span));
+    EXPECT_EQ(1024u, world.books().quarantined_bytes);
+    EXPECT_EQ(1u, world.kept().quarantined_count);
+    EXPECT_TRUE(world.agree());
+    world.fake.faults.clear();
+    EXPECT_EQ(1024u, mbr_backing_trim(world.backing, UINT64_MAX));
+    EXPECT_EQ(0u, world.kept().quarantined_count);
+    EXPECT_EQ(0u, world.cached());
+    EXPECT_TRUE(world.agree());
 }
 
 // Where aligning costs memory the mechanism says so by its refusal, and the budget has the last
@@ -348,6 +370,38 @@ TEST(Eager, AlignedSpan_OfAMechanismThatPads_IsPaidForWithItsPadding)
     EXPECT_EQ(MBR_OVER_BUDGET,
         mbr_backing_take_span(
             world.backing, world.context, 0, 0, UINT64_C(64) << 20, 4096, &span, nullptr, nullptr));
+    EXPECT_TRUE(world.agree());
+}
+
+// A refusal that leaves memory says nothing about padding: what it left is had back first.
+struct LeavesMemory {
+    static inline decltype(mbr_allocator_vtable::allocate) allocate;
+    static mbr_status slot(mbr_instance *instance, const mbr_allocate_request *request,
+        mbr_outcome *outcome, mbr_error *error)
+    {
+        EXPECT_EQ(MBR_OK, allocate(instance, request, outcome, error));
+        outcome->residual_owned_bytes = outcome->newly_owned_bytes;
+        outcome->state = MBR_STATE_PARTIAL;
+        return MBR_OVER_BUDGET;
+    }
+};
+
+TEST(Eager, AlignedSpan_RefusedWithAResidual_IsNotAskedForAgain)
+{
+    Eager world;
+    auto *mechanism = world.mechanism();
+    LeavesMemory::allocate = mechanism->allocator.allocate;
+    mechanism->allocator.allocate = LeavesMemory::slot;
+    world.fake.faults.push_back({Slot::kRelease, 1});
+    mbr_span span;
+    EXPECT_EQ(MBR_OVER_BUDGET,
+        mbr_backing_take_span(
+            world.backing, world.context, 0, 0, 1000, 4096, &span, nullptr, nullptr));
+    EXPECT_EQ(1u, world.fake.calls(Slot::kAllocate));
+    EXPECT_EQ(1024u, world.books().quarantined_bytes);
+    EXPECT_TRUE(world.agree());
+    EXPECT_EQ(1024u, mbr_backing_trim(world.backing, UINT64_MAX));
+    EXPECT_EQ(0u, world.cached());
     EXPECT_TRUE(world.agree());
 }
 

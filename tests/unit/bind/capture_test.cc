@@ -136,6 +136,42 @@ TEST(Capture, WhatIsMadeInIt_ComesBackAfterTheGraph)
     EXPECT_TRUE(world.clean());
 }
 
+// Whoever ends the last capture gives back what the undo left: nobody trims, polls or frees.
+TEST(Capture, GrowthRefusedInIt_IsGivenBackByItsEnd)
+{
+    CaptureWorld world;
+    auto range = world.reserve(8 * kMiB, 2 * kMiB);
+    ASSERT_EQ(MBR_OK, world.grow(range.range, 0, 2 * kMiB));
+    auto before = world.books();
+    uint64_t owned_bytes = world.figures().owned_bytes;
+    ASSERT_EQ(MBR_OK, world.begin(world.stream));
+    mbr_piece piece = {range.range, 2 * kMiB, 4 * kMiB};
+    auto request = sized<mbr_range_grow_request>();
+    request.holder = world.holder;
+    request.pieces = &piece;
+    request.piece_count = 1;
+    request.publish = [](void *) -> mbr_status { return MBR_NOT_READY; };
+    auto result = sized<mbr_range_grow_result>();
+    EXPECT_EQ(MBR_RESIDUAL, mbr_range_grow(world.manager, &request, &result, &world.error));
+    EXPECT_EQ(4 * kMiB, result.residual_bytes);
+    EXPECT_EQ(before.charged_bytes + 4 * kMiB, world.books().charged_bytes);
+    EXPECT_EQ(4 * kMiB, world.books().quarantined_bytes);
+    EXPECT_EQ(MBR_BUSY, world.grow(range.range, 2 * kMiB, 4 * kMiB));
+    mbr_graph_handle graph = world.end_capture(world.stream);
+    EXPECT_EQ(0u, world.books().quarantined_bytes);
+    EXPECT_EQ(2 * kMiB, world.paid(world.holder).charged_bytes);
+    EXPECT_EQ(2 * kMiB, world.paid(world.holder).mapped_bytes);
+    EXPECT_EQ(4 * kMiB, world.figures().pooled_bytes); // made in vain, and kept
+    EXPECT_EQ(MBR_OK, world.trim());
+    EXPECT_EQ(before.charged_bytes, world.books().charged_bytes);
+    EXPECT_EQ(owned_bytes, world.figures().owned_bytes);
+    EXPECT_TRUE(world.clean());
+    EXPECT_EQ(MBR_OK, world.grow(range.range, 2 * kMiB, 4 * kMiB)); // the places are in use again
+    EXPECT_EQ(MBR_OK, world.retire(graph));
+    EXPECT_EQ(MBR_OK, world.release(range.range));
+    EXPECT_EQ(MBR_OK, world.drain());
+}
+
 TEST(Capture, WhileItIsOpen_WhatWouldDestroyItIsRefusedForAllOfTheDevice)
 {
     CaptureWorld world;
