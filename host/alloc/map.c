@@ -22,45 +22,40 @@ static void *node_at(const mbr_map *map, _Atomic(void *) *place, size_t make_byt
     return node;
 }
 
-/* The widest entry that pages from `page` on fill, up to `end`. */
-typedef struct place {
-    _Atomic(struct mbr_slab *) *entry;
-    uint64_t page_count;
-    mbr_map_middle *middle;
-    mbr_map_leaf *leaf; /* NULL: nothing in it was ever set, and the entry is the whole leaf's */
-    uint64_t in_middle, in_leaf;
-} place;
+/* What a span has of one leaf. */
+typedef struct part {
+    mbr_map_leaf *leaf; /* NULL: nothing in it was ever set, and all of it is the span's */
+    _Atomic(struct mbr_slab *) *whole;
+    uint64_t first, end; /* of the leaf's pages */
+} part;
 
-static bool fills(uint64_t page, uint64_t end, uint64_t page_count)
+static bool is_whole(const part *part)
 {
-    return page % page_count == 0 && end - page >= page_count;
+    return part->end - part->first == LEAF_PAGES;
 }
 
-/* False: a node is absent and cannot be made. */
-static bool find_place(mbr_map *map, uint64_t page, uint64_t end, bool make, place *at)
+/* The part that begins with a page of the span; its end is the next one's. False: a node is absent
+ * and cannot be made. */
+static bool find_part(mbr_map *map, uint64_t page, uint64_t span_end, bool make, part *part)
 {
-    *at =
-        (place){.in_middle = page >> MBR_MAP_LEAF_BITS & MIDDLE_MASK, .in_leaf = page & LEAF_MASK};
-    at->middle = node_at(map, &map->middles[page >> (MBR_MAP_LEAF_BITS + MBR_MAP_MIDDLE_BITS)],
-        make ? sizeof(mbr_map_middle) : 0);
-    if (at->middle == NULL)
+    uint64_t nth = page >> MBR_MAP_LEAF_BITS & MIDDLE_MASK;
+    part->first = page & LEAF_MASK;
+    part->end = mbr_min(part->first + (span_end - page), LEAF_PAGES);
+    mbr_map_middle *middle =
+        node_at(map, &map->middles[page >> (MBR_MAP_LEAF_BITS + MBR_MAP_MIDDLE_BITS)],
+            make ? sizeof(mbr_map_middle) : 0);
+    if (middle == NULL)
         return false;
-    bool whole = fills(page, end, LEAF_PAGES);
-    at->leaf =
-        node_at(map, &at->middle->leaves[at->in_middle], make && !whole ? sizeof(mbr_map_leaf) : 0);
-    if (whole) {
-        at->entry = &at->middle->wholes[at->in_middle];
-        at->page_count = LEAF_PAGES;
-    } else if (at->leaf == NULL) {
-        return false;
-    } else if (fills(page, end, RUN_PAGES)) {
-        at->entry = &at->leaf->runs[at->in_leaf / RUN_PAGES];
-        at->page_count = RUN_PAGES;
-    } else {
-        at->entry = &at->leaf->pages[at->in_leaf];
-        at->page_count = 1;
-    }
-    return true;
+    part->whole = &middle->wholes[nth];
+    part->leaf =
+        node_at(map, &middle->leaves[nth], make && !is_whole(part) ? sizeof(mbr_map_leaf) : 0);
+    return part->leaf != NULL || is_whole(part);
+}
+
+/* Pages that the part's next entry is for: a run's, or one. */
+static uint64_t width(const part *part, uint64_t page)
+{
+    return page % RUN_PAGES == 0 && part->end - page >= RUN_PAGES ? RUN_PAGES : 1;
 }
 
 static bool is_set(_Atomic(struct mbr_slab *) *entry)
@@ -68,27 +63,42 @@ static bool is_set(_Atomic(struct mbr_slab *) *entry)
     return atomic_load_explicit(entry, memory_order_relaxed) != NULL;
 }
 
-/* By itself, by what is wider, or by what is narrower. */
-static bool is_taken(const place *at)
+static bool is_taken(const part *part)
 {
-    if (is_set(&at->middle->wholes[at->in_middle]))
+    mbr_map_leaf *leaf = part->leaf;
+    if (is_set(part->whole))
         return true;
-    if (at->page_count == LEAF_PAGES)
-        return at->leaf != NULL && at->leaf->set_count != 0;
-    uint64_t run = at->in_leaf / RUN_PAGES;
-    return is_set(at->entry) || is_set(&at->leaf->runs[run]) ||
-        (at->page_count == RUN_PAGES && at->leaf->set_in_run[run] != 0);
+    if (is_whole(part))
+        return leaf != NULL && leaf->set_count != 0;
+    uint64_t pages;
+    for (uint64_t page = part->first; page < part->end; page += pages) {
+        uint64_t run = page / RUN_PAGES;
+        pages = width(part, page);
+        if (is_set(&leaf->runs[run]) ||
+            (pages == 1 ? is_set(&leaf->pages[page]) : leaf->set_in_run[run] != 0))
+            return true;
+    }
+    return false;
 }
 
 /* From nothing to a slab, or back. */
-static void set(const place *at, struct mbr_slab *slab)
+static void set(const part *part, struct mbr_slab *slab)
 {
-    atomic_store_explicit(at->entry, slab, memory_order_release);
-    if (at->page_count == LEAF_PAGES)
+    mbr_map_leaf *leaf = part->leaf;
+    uint32_t one_more = slab != NULL ? 1u : -1u;
+    if (is_whole(part)) {
+        atomic_store_explicit(part->whole, slab, memory_order_release);
         return;
-    at->leaf->set_count += slab != NULL ? 1u : -1u;
-    if (at->page_count == 1)
-        at->leaf->set_in_run[at->in_leaf / RUN_PAGES] += slab != NULL ? 1u : -1u;
+    }
+    uint64_t pages;
+    for (uint64_t page = part->first; page < part->end; page += pages) {
+        uint64_t run = page / RUN_PAGES;
+        pages = width(part, page);
+        atomic_store_explicit(
+            pages == 1 ? &leaf->pages[page] : &leaf->runs[run], slab, memory_order_release);
+        leaf->set_in_run[run] += pages == 1 ? one_more : 0;
+        leaf->set_count += one_more;
+    }
 }
 
 /* The pages of [address, address + bytes), the last one possibly in part. */
@@ -106,11 +116,11 @@ static bool pages_of(uint64_t address, uint64_t bytes, uint64_t *first, uint64_t
 /* All nodes are there. */
 static void set_all(mbr_map *map, uint64_t first, uint64_t end, struct mbr_slab *slab)
 {
-    place at;
-    for (uint64_t page = first; page < end; page += at.page_count) {
-        bool found = find_place(map, page, end, false, &at);
+    part part;
+    for (uint64_t page = first; page < end; page += part.end - part.first) {
+        bool found = find_part(map, page, end, false, &part);
         MBR_CHECK(found);
-        set(&at, slab);
+        set(&part, slab);
     }
 }
 
@@ -120,11 +130,11 @@ mbr_map_answer mbr_map_insert(mbr_map *map, uint64_t address, uint64_t bytes, st
     uint64_t first, end;
     if (!pages_of(address, bytes, &first, &end))
         return MBR_MAP_OUTSIDE;
-    place at;
-    for (uint64_t page = first; page < end; page += at.page_count) {
-        if (!find_place(map, page, end, true, &at))
+    part part;
+    for (uint64_t page = first; page < end; page += part.end - part.first) {
+        if (!find_part(map, page, end, true, &part))
             return MBR_MAP_NO_HEAP;
-        if (is_taken(&at))
+        if (is_taken(&part))
             return MBR_MAP_TAKEN;
     }
     set_all(map, first, end, slab);
