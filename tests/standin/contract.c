@@ -25,6 +25,7 @@ static const struct row *const tables[] = {contract_device_rows, contract_contex
 
 static const char *library = MBR_CUDA_LIBRARY;
 static bool is_standin;
+static bool runs_by_itself; /* the device, while nobody waits for it */
 
 /* ---- What a row says ---- */
 
@@ -220,7 +221,7 @@ static bool is_for_drivers(const struct row *row)
 static bool is_wanted(size_t index, const char *only)
 {
     const struct row *row = row_at(index);
-    return (is_standin || is_for_drivers(row)) &&
+    return (is_standin || is_for_drivers(row)) && (runs_by_itself || row->kind != ROW_RUNNING) &&
         (!only || strncmp(row->name, only, strlen(only)) == 0);
 }
 
@@ -326,6 +327,8 @@ int main(int count, char **arguments)
         return run_rows(strtoul(from, NULL, 10));
     contract_open(library);
     is_standin = contract_is_standin();
+    const char *mode = is_standin ? getenv("STANDIN_MODE") : NULL;
+    runs_by_itself = !mode || strcmp(mode, "threaded") == 0;
     size_t row_count = 0;
     while (row_at(row_count))
         row_count++;

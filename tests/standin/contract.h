@@ -16,12 +16,13 @@ struct calls {
 #undef CONTRACT_DECLARE_MEMBER
 
 enum row_kind {
-    ROW_SHARED, /* leaves the process as it found it */
-    ROW_ALONE,  /* leaves a context that is lost, or worse: in a process of its own */
-    ROW_BARE,   /* in a process of its own, before cuInit */
-    ROW_MISUSE, /* alone; the driver does not protect from it, and the stand-in ends the process */
-    ROW_CRASH,  /* the same, and the driver crashed: `expected` is what was seen, and asked no more
-                 */
+    ROW_SHARED,  /* leaves the process as it found it */
+    ROW_ALONE,   /* leaves a context that is lost, or worse: in a process of its own */
+    ROW_RUNNING, /* the same, about a kernel that runs meanwhile */
+    ROW_BARE,    /* in a process of its own, before cuInit */
+    ROW_MISUSE,  /* alone; the driver does not protect from it, and the stand-in ends the process */
+    ROW_CRASH,   /* the same, and the driver crashed: `expected` is what was seen, and asked no more
+                  */
 };
 
 struct row {
@@ -43,6 +44,8 @@ extern const struct row contract_capture_rows[];
 extern const struct row contract_graph_rows[];
 extern const struct row contract_plain_rows[];
 extern const struct row contract_more_rows[];
+
+#define HALF_A_PAGE 2048 /* no multiple of any granule */
 
 extern struct calls cu;
 

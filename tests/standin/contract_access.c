@@ -131,7 +131,7 @@ static void get_access(void)
     grant(at, 1);
     say_access(at);
     NEED(access_to(at, world.granule_bytes, MBR_CUDA_ACCESS_READ));
-    say_access(at + 4096);
+    say_access(at + world.granule_bytes / 2);
     say_access(at + world.granule_bytes);
     drop(at, 2);
     NEED(cu.handle_release(handle));

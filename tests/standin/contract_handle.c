@@ -34,7 +34,7 @@ static void create_sizes(void)
     mbr_cuda_handle handle = 0;
     see(create_bytes(&handle, 0));
     see(create_bytes(&handle, 1));
-    see(create_bytes(&handle, world.granule_bytes + 4096));
+    see(create_bytes(&handle, world.granule_bytes + HALF_A_PAGE));
 }
 
 static void create_wrong(void)
@@ -87,7 +87,7 @@ static void reserve_sizes(void)
     mbr_cuda_address at = 0;
     see(cu.address_reserve(&at, 0, 0, 0, 0));
     see(cu.address_reserve(&at, 1, 0, 0, 0));
-    see(cu.address_reserve(&at, world.granule_bytes + 4096, 0, 0, 0));
+    see(cu.address_reserve(&at, world.granule_bytes + HALF_A_PAGE, 0, 0, 0));
     see(cu.address_reserve(NULL, world.granule_bytes, 0, 0, 0));
 }
 

@@ -32,7 +32,7 @@ static void map_unaligned_or_empty(void)
 {
     mbr_cuda_address at = reserve(2);
     mbr_cuda_handle handle = create(1);
-    see(cu.map(at + 4096, world.granule_bytes, 0, handle, 0));
+    see(cu.map(at + HALF_A_PAGE, world.granule_bytes, 0, handle, 0));
     see(cu.map(at, 0, 0, handle, 0));
     NEED(cu.handle_release(handle));
     NEED(cu.address_free(at, 2 * world.granule_bytes));

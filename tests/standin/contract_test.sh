@@ -26,6 +26,12 @@ for edit in '/^D21 /d' '/^D21 /s/OK$/NOT_READY/' 's/^D21 /D21.gone /'; do
 done
 table STANDIN_GRANULE_MIN_BYTES=65536 STANDIN_GRANULE_RECOMMENDED_BYTES=262144 STANDIN_DEVICES=2 \
     STANDIN_CAPACITY_BYTES=67108864 STANDIN_ADDRESSES=rising STANDIN_CONTENT=zeros || exit 1
+table STANDIN_GRANULE_MIN_BYTES=4096 || exit 1
+# A device that runs nothing before it is stepped or waited for: all but what is about a running kernel.
+for mode in manual lazy; do
+    table STANDIN_MODE=$mode || exit 1
+    [ "$(wc -l <"$TEST_TMPDIR/transcript")" -eq $((rows - 2)) ] || { echo "rows of a device by hand"; exit 1; }
+done
 # A driver that answers otherwise is seen.
 broken=$(STANDIN_FAULTS=cuMemUnmap:1:sticky:before:999 "$contract" --library "$library" --only "D21 ") &&
     { echo "a broken driver passed"; exit 1; }

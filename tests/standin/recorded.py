@@ -4,6 +4,7 @@ JSON is what the table said of the stand-in, COUNT how many rows it must hold. A
 runs stands in the transcript with the answer that is expected, so that the same table ends with
 status 0 on that card; one that came later has a line there that says why: `# NAME: REASON`.
 """
+import collections
 import json
 import sys
 
@@ -16,7 +17,15 @@ def read(path):
     return answers, excused
 
 
+def doubled(rows):
+    """A fact's number or a sequence of calls that two rows have."""
+    for part in zip(*(row["row"].split() for row in rows)):
+        yield from (word for word, count in collections.Counter(part).items() if count > 1)
+
+
 def differences(rows, answers, excused):
+    for word in doubled(rows):
+        yield f"{word}: two rows have it"
     for name in sorted(answers.keys() - {row["row"] for row in rows}):
         yield f"{name}: recorded, and no row any more"
     for row in rows:
