@@ -60,14 +60,6 @@ bool mbr_context_is_gated_locked(const mbr_context *context)
     return false;
 }
 
-bool mbr_context_is_gated(mbr_context *context)
-{
-    mbr_lock_take(&context->lock);
-    bool gated = mbr_context_is_gated_locked(context);
-    mbr_lock_drop(&context->lock);
-    return gated;
-}
-
 void mbr_context_leave_gates_locked(mbr_context *context, uint32_t entered)
 {
     while (entered-- > 0)

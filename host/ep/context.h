@@ -161,7 +161,6 @@ mbr_status mbr_context_detach_stream(mbr_context *context, uint64_t stream_id, m
  * any context on it closes this one's. Outlives the context. MBR_BUSY while a capture is open here,
  * MBR_OUT_OF_RANGE at MBR_CONTEXT_GATE_COUNT. */
 mbr_status mbr_context_join_gate(mbr_context *context, mbr_gate *gate, mbr_error *error);
-bool mbr_context_is_gated(mbr_context *context);
 
 /* Waits until no gated call is inside. MBR_UNKNOWN_OBJECT (stream), MBR_ALREADY_EXISTS (it is being
  * captured), MBR_TIMED_OUT, MBR_BUSY unless active, MBR_DEVICE_LOST. A graph pins the context. */

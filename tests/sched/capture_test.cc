@@ -156,7 +156,7 @@ class LossAgainstCapture : public CaptureScenario
     void Judge() override
     {
         mbr_context_forget_graphs(ep_.context);
-        SCHED_REQUIRE(!mbr_context_is_gated(ep_.context), "a lost capture bars others");
+        SCHED_REQUIRE(!sched_context_look(ep_.context).is_gated, "a lost capture bars others");
         CaptureScenario::Judge();
     }
 

@@ -6,12 +6,16 @@
 sched_context_now sched_context_look(const mbr_context *context)
 {
     uint64_t life = SCHED_LOAD_NOW(&context->life);
+    bool is_gated = false;
+    for (uint32_t i = 0; i < context->gate_count; i++)
+        is_gated = is_gated || context->gates[i]->capture_count != 0;
     return (sched_context_now){
         .state = (uint32_t)(life & 3),
         .pin_count = life / 4,
         .queued_count = SCHED_LOAD_NOW(&context->queued_count),
         .is_locked = context->lock.mutex.holder_plus_one != 0,
         .settling = context->settling,
+        .is_gated = is_gated,
     };
 }
 

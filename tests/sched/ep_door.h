@@ -14,6 +14,7 @@ typedef struct sched_context_now {
     uint64_t queued_count; /* in the queue; what is being settled is not */
     bool is_locked;
     bool settling;
+    bool is_gated; /* a capture is open on a device of its */
 } sched_context_now;
 
 sched_context_now sched_context_look(const mbr_context *context);

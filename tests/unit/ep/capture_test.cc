@@ -165,7 +165,7 @@ TEST(Capture, EndedByAnotherThread_IsEnded)
     Graph graph;
     ASSERT_EQ(MBR_OK, world.begin(id, &graph));
     std::thread([&] { EXPECT_EQ(MBR_OK, world.end_capture(id)); }).join();
-    EXPECT_FALSE(mbr_context_is_gated(world.context));
+    EXPECT_FALSE(peek_gated(world.context));
     std::thread([&] { EXPECT_EQ(MBR_OK, world.retire(&graph, {})); }).join();
     world.reap();
     EXPECT_EQ(1, graph.gone_count);
@@ -381,7 +381,7 @@ TEST(Capture, LossWhileItWaitsToBegin_IsNoCapture)
     beginner.join();
     EXPECT_EQ(0, graph.gone_count); // it never was the context's
     EXPECT_EQ(0u, world.read().pin_count);
-    EXPECT_FALSE(mbr_context_is_gated(world.context));
+    EXPECT_FALSE(peek_gated(world.context));
 }
 
 // ---- The reaper ----

@@ -68,6 +68,14 @@ uint32_t peek_captures(const mbr_context *context)
     return atomic_load(&context->capture_count);
 }
 
+bool peek_gated(const mbr_context *context)
+{
+    bool gated = false;
+    for (uint32_t i = 0; i < context->gate_count; i++)
+        gated = mbr_gate_is_closed(context->gates[i]) || gated;
+    return gated;
+}
+
 bool peek_flag(const mbr_fork_flag *flag)
 {
     return mbr_fork_flag_is_up(flag);

@@ -18,9 +18,11 @@ uint32_t tamper_count(void);
 /* Adds `by` to the figure of the fault; the same with -by mends it. */
 void tamper(struct mbr_context *context, uint32_t fault, int64_t by);
 
-/* What C++ cannot read: captures that begin or are open, and whether a flag is up. */
+/* What C++ cannot read: captures that begin or are open, whether one closes a gate of the context,
+ * and whether a flag is up. */
 struct mbr_fork_flag;
 uint32_t peek_captures(const struct mbr_context *context);
+bool peek_gated(const struct mbr_context *context);
 bool peek_flag(const struct mbr_fork_flag *flag);
 
 #ifdef __cplusplus
