@@ -77,6 +77,18 @@ mbr_status mbr_enter_gate(const mbr_mechanism_record *mechanism, mbr_gate **gate
         mbr_port_mechanism(mechanism->port)->description.name);
 }
 
+/* Superseded ones, too, which no handle finds: what was made by them is given back all the same. */
+bool mbr_manager_is_capturing(mbr_manager *manager, mbr_binding_handle binding)
+{
+    mbr_walk walk = mbr_begin_walk(manager);
+    mbr_binding_record *at = mbr_next_binding(manager, NULL);
+    while (at != NULL && at->handle != binding.value)
+        at = mbr_next_binding(manager, at);
+    bool capturing = at != NULL && mbr_port_is_gated(at->backing->mechanism->port);
+    mbr_end_walk(manager, walk);
+    return capturing;
+}
+
 /* ---- Graphs ---------------------------------------------------------------------------------- */
 
 /* Counts a call that works on the record, so that it stays. NULL: *status. */

@@ -26,5 +26,8 @@ const mbr_heap *mbr_manager_heap(const mbr_manager *manager);
 /* mbr_chore_begin with the binding's EP. */
 mbr_status mbr_manager_begin_chore(
     mbr_manager *manager, mbr_binding_handle binding, mbr_chore *chore, mbr_error *error);
+/* Whether a capture is open on the device of the binding's mechanism, whoever's it is: what is
+ * given back of its memory stays meanwhile. Of every generation. No lock is held. */
+bool mbr_manager_is_capturing(mbr_manager *manager, mbr_binding_handle binding);
 
 #endif

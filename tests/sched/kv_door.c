@@ -165,6 +165,12 @@ bool mbr_chore_is_capturing(const mbr_chore *chore)
     return false;
 }
 
+bool mbr_manager_is_capturing(mbr_manager *manager, mbr_binding_handle binding)
+{
+    (void)manager, (void)binding;
+    return false;
+}
+
 void mbr_chore_end(mbr_chore *chore)
 {
     (void)chore;

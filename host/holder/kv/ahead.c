@@ -131,7 +131,8 @@ uint64_t mbr_kv_give(mbr_kv *kv, uint64_t wanted_bytes)
 uint64_t mbr_kv_could_give(mbr_kv *kv, uint64_t wanted_bytes)
 {
     uint64_t bytes = 0;
-    if (!kv->has_ahead || mbr_chore_is_capturing(&kv->ahead)) /* nothing goes back meanwhile */
+    if (!kv->has_ahead || mbr_chore_is_capturing(&kv->ahead) ||
+        mbr_manager_is_capturing(kv->manager, kv->binding)) /* nothing goes back meanwhile */
         return 0;
     mbr_lock_take(&kv->lock);
     for (const mbr_sequence *at = kv->sequences; at != NULL; at = at->next) {

@@ -1,6 +1,7 @@
 /* Prefixes of a cache: the whole extents of a sequence's first tokens in all groups and fragments,
  * kept under one handle. Copies nothing, and protects nothing unless the cache says so. */
 #include "host/holder/kv/prefix.h"
+#include "host/bind/seams.h"
 #include "host/holder/kv/internal.h"
 
 #include <utlist.h>
@@ -305,6 +306,11 @@ mbr_holder_handle mbr_kv_prefix_payer(const mbr_kv_prefix *prefix, mbr_manager *
 {
     *manager = prefix->kv->manager;
     return prefix->kv->prefix_holder;
+}
+
+bool mbr_kv_prefix_is_held(const mbr_kv_prefix *prefix)
+{
+    return mbr_manager_is_capturing(prefix->kv->manager, prefix->kv->binding);
 }
 
 mbr_status mbr_kv_prefix_read(

@@ -4,7 +4,11 @@
 
 #include "membrane/kv.h"
 
+#include <stdbool.h>
+
 /* Who pays for its bytes as long as no sequence shares them. *manager: whose the holder is. */
 mbr_holder_handle mbr_kv_prefix_payer(const mbr_kv_prefix *prefix, mbr_manager **manager);
+/* What its end would free stays for now: a capture is open on its device. */
+bool mbr_kv_prefix_is_held(const mbr_kv_prefix *prefix);
 
 #endif

@@ -1,5 +1,6 @@
 /* Sequences that may go, go and come back; and what the store answers when it is asked for bytes.
  * Moves only pages that one sequence alone has. */
+#include "host/holder/common/gone.h"
 #include "host/holder/paged/internal.h"
 
 #include <utlist.h>
@@ -164,8 +165,16 @@ static uint64_t yield_locked(mbr_paged *store, uint64_t room_bytes) MBR_REQUIRES
     return extent_count;
 }
 
+/* What its own area gives back stays, so that nobody goes for it. */
+static bool is_held(const mbr_paged *store)
+{
+    return mbr_range_is_held(store->manager, store->own.binding, store->own.range, 0);
+}
+
 uint64_t mbr_paged_could_give(mbr_paged *store, uint64_t wanted_bytes)
 {
+    if (is_held(store))
+        return 0;
     uint64_t room_bytes = saved_room_bytes(store);
     mbr_lock_take(&store->lock);
     uint64_t extents = store->own.empty_count + yield_locked(store, room_bytes);
@@ -194,6 +203,8 @@ static mbr_paged_record *next_yielding_locked(mbr_paged *store) MBR_REQUIRES(&st
 
 uint64_t mbr_paged_give(mbr_paged *store, uint64_t wanted_bytes)
 {
+    if (is_held(store))
+        return 0;
     mbr_lock_take(&store->lock);
     uint64_t bytes = give_empty_locked(store, wanted_bytes);
     mbr_status status = store->saves_elsewhere ? MBR_OK : MBR_UNSUPPORTED;

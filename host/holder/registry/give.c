@@ -11,11 +11,13 @@
 /* ---- Walking and giving */
 
 /* What ending the entry would free now, and whether it is worth it: what live sequences alone keep
- * is not, and what entries keep for each other is, once the last of them goes. */
+ * is not, nor what a capture does, and what entries keep for each other is, once the last of them
+ * goes. */
 static uint64_t exclusive_bytes(const mbr_registry_entry *entry, bool *is_worth)
 {
     mbr_kv_prefix_figures figures = {MBR_SIZED(mbr_kv_prefix_figures)};
-    if (mbr_kv_prefix_read(entry->prefix, &figures, NULL) != MBR_OK)
+    if (mbr_kv_prefix_is_held(entry->prefix) ||
+        mbr_kv_prefix_read(entry->prefix, &figures, NULL) != MBR_OK)
         figures = (mbr_kv_prefix_figures){.sharer_count = 1};
     *is_worth = figures.exclusive_bytes != 0 || figures.sharer_count == 0;
     return figures.exclusive_bytes;

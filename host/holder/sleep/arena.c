@@ -1,5 +1,6 @@
 /* The arena of a sleeper: chunks that hold what sleeps, and the copies to and from them. Knows no
  * state of a tag, and changes no range. */
+#include "host/bind/seams.h"
 #include "host/holder/sleep/internal.h"
 
 #include <utlist.h>
@@ -114,6 +115,8 @@ void mbr_chunks_return(mbr_sleeper *sleeper, mbr_tag *tag, uint64_t kept_bytes)
 
 uint64_t mbr_sleeper_could_give(mbr_sleeper *sleeper, uint64_t wanted_bytes)
 {
+    if (mbr_manager_is_capturing(sleeper->manager, sleeper->arena))
+        return 0;
     mbr_lock_take(&sleeper->lock);
     uint64_t bytes = mbr_min(sleeper->free_bytes, wanted_bytes);
     mbr_lock_drop(&sleeper->lock);
@@ -122,7 +125,8 @@ uint64_t mbr_sleeper_could_give(mbr_sleeper *sleeper, uint64_t wanted_bytes)
 
 uint64_t mbr_sleeper_give(mbr_sleeper *sleeper, uint64_t wanted_bytes)
 {
-    return mbr_chunks_free(sleeper, wanted_bytes, NULL);
+    bool stays = mbr_manager_is_capturing(sleeper->manager, sleeper->arena);
+    return stays ? 0 : mbr_chunks_free(sleeper, wanted_bytes, NULL);
 }
 
 /* ---- Copies */

@@ -36,6 +36,7 @@ typedef struct mbr_area {
 struct mbr_workspace {
     mbr_manager *manager;
     mbr_heap heap;
+    mbr_binding_handle binding;
     mbr_holder_handle holder;
     mbr_giver giver;
     mbr_stream_handle stream;
@@ -131,6 +132,7 @@ mbr_status mbr_workspace_create(mbr_manager *manager, const mbr_workspace_reques
         return mbr_fail(error, MBR_OUT_OF_HOST_MEMORY, "no host memory for a workspace");
     *made = (mbr_workspace){.manager = manager,
         .heap = *mbr_manager_heap(manager),
+        .binding = own.binding,
         .holder = own.holder,
         .stream = own.stream,
         .unit_bytes = own.unit_bytes != 0 ? own.unit_bytes : mechanism.granule_recommended_bytes,
@@ -317,13 +319,11 @@ void mbr_workspace_end(mbr_workspace *workspace, uint32_t scope)
 /* Nothing holds what is committed behind `keep`. */
 static bool is_free(const mbr_workspace *workspace, const mbr_area *area, uint64_t keep)
 {
-    mbr_range_run run = {MBR_SIZED(mbr_range_run)};
     mbr_range_figures figures = {MBR_SIZED(mbr_range_figures)};
     return mbr_stream_is_quiet(workspace->manager, workspace->stream) &&
         mbr_range_read(workspace->manager, area->range, 0, &figures, NULL) == MBR_OK &&
         figures.pin_count == 0 &&
-        mbr_range_next_run(workspace->manager, area->range, keep, &run, NULL) == MBR_OK &&
-        (run.flags & MBR_RUN_OWNED) == 0;
+        !mbr_range_is_held(workspace->manager, workspace->binding, area->range, keep);
 }
 
 /* What of one area is above its use, given or only counted. */

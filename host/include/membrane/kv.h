@@ -82,9 +82,9 @@ MBR_API mbr_status mbr_kv_read(mbr_kv *kv, mbr_kv_figures *figures, mbr_error *e
 
 /* The holder of the sequences is asked for bytes: without callbacks of the client's
  * (mbr_holder_request) the cache answers by itself, with these. What sequences are offered and have
- * not taken (mbr_bind_request.ahead_bytes), at most wanted_bytes; 0 while a capture is open, and
- * where nothing is mapped ahead: what sequences have is theirs, and prefixes are given by whoever
- * keeps them, such as a registry (membrane/registry.h). */
+ * not taken (mbr_bind_request.ahead_bytes), at most wanted_bytes; 0 while a capture is open on the
+ * device, and where nothing is mapped ahead: what sequences have is theirs, and prefixes are given
+ * by whoever keeps them, such as a registry (membrane/registry.h). */
 MBR_API uint64_t mbr_kv_could_give(mbr_kv *kv, uint64_t wanted_bytes);
 /* Gives: offers whole, those of the sequence made first before others, until it is enough; they are
  * not offered again before the sequence has grown past them. Returns the bytes, now of the

@@ -148,10 +148,12 @@ MBR_API mbr_status mbr_paged_restore(
  * (mbr_holder_request) the store answers by itself, with these. What would go back if the free
  * pages and the exclusive ones of offered and preempted sequences were given, by whole extents, as
  * far as the saved area has room under another authority than the store's; at most wanted_bytes.
- * Resident sequences, and one that is being moved, give nothing. */
+ * Resident sequences, and one that is being moved, give nothing, and none does while a capture is
+ * open on the device of the pages, or while a graph owns them. */
 MBR_API uint64_t mbr_paged_could_give(mbr_paged *store, uint64_t wanted_bytes);
 /* Gives: free extents first, then sequences, the first offered first, until it is enough. Returns
- * the bytes that went, which may be more by a part of an extent. */
+ * the bytes that went, which may be more by a part of an extent; 0, and nothing has moved, where
+ * nothing could go. */
 MBR_API uint64_t mbr_paged_give(mbr_paged *store, uint64_t wanted_bytes);
 
 /* ---- Looking --------------------------------------------------------------------------------- */

@@ -67,7 +67,8 @@ MBR_API mbr_status mbr_registry_put(mbr_registry *registry, uint64_t salt, const
  * client's (mbr_holder_request) the registry answers for what that one pays by itself. Of all
  * holders: what would become free if every entry that nobody uses were
  * given up, at most `wanted_bytes`; and giving it, the least recently used entries first, none of
- * which live sequences keep every byte. Returns the bytes. */
+ * which live sequences keep every byte. Returns the bytes. A prefix on a device where a capture is
+ * open is not given. */
 MBR_API uint64_t mbr_registry_could_give(mbr_registry *registry, uint64_t wanted_bytes);
 MBR_API uint64_t mbr_registry_give(mbr_registry *registry, uint64_t wanted_bytes);
 

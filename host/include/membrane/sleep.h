@@ -149,7 +149,8 @@ MBR_API mbr_status mbr_sleeper_drop(
 
 /* The arena's holder is asked for bytes: without callbacks of the client's (mbr_holder_request) the
  * sleeper answers by itself, with these: free chunks, at most `wanted_bytes` in whole
- * chunks; and giving them, also to the cache of the arena's binding. Returns the bytes. */
+ * chunks; and giving them, also to the cache of the arena's binding. Returns the bytes; both 0
+ * while a capture is open on the arena's device. */
 MBR_API uint64_t mbr_sleeper_could_give(mbr_sleeper *sleeper, uint64_t wanted_bytes);
 MBR_API uint64_t mbr_sleeper_give(mbr_sleeper *sleeper, uint64_t wanted_bytes);
 

@@ -63,8 +63,8 @@ MBR_API void mbr_workspace_end(mbr_workspace *workspace, uint32_t scope);
 
 /* The holder is asked for bytes: without callbacks of the client's (mbr_holder_request) the
  * workspace answers by itself, with these: of whole extents above what is taken now, if the stream
- * is done, no graph owns and no pin holds them; at most `wanted_bytes`; and giving them. Returns
- * the bytes. */
+ * is done, no capture is open, no graph owns and no pin holds them; at most `wanted_bytes`; and
+ * giving them. Returns the bytes. */
 MBR_API uint64_t mbr_workspace_could_give(mbr_workspace *workspace, uint64_t wanted_bytes);
 MBR_API uint64_t mbr_workspace_give(mbr_workspace *workspace, uint64_t wanted_bytes);
 

@@ -1,4 +1,5 @@
 // What is offered to sequences beside captures, and beside the bound of what stands ahead.
+#include "tests/unit/holder/captures.h"
 #include "tests/unit/holder/kv_ahead_world.h"
 #include "tests/unit/holder/kv_small_queue.h"
 
@@ -301,6 +302,23 @@ TEST(KvOffer, OnAHolderWithCallbacks_IsTheClientsToGive)
     EXPECT_EQ(MBR_OK,
         mbr_manager_destroy_holder(
             world.manager, std::exchange(world.holder, another), &world.error));
+}
+
+// What it could give would be cache that cannot go.
+TEST(KvOffer, WhileAnotherEpOfItsDeviceCaptures_NothingCouldBeGiven)
+{
+    AheadWorld world;
+    Captures captures(world, true, 4 * kMiB);
+    Tracked one;
+    ASSERT_NO_FATAL_FAILURE(world.offer(&one));
+    EXPECT_EQ(kExtent, mbr_kv_could_give(world.kv, UINT64_MAX));
+    captures.begin();
+    EXPECT_EQ(0u, mbr_kv_could_give(world.kv, UINT64_MAX));
+    captures.end();
+    EXPECT_EQ(kExtent, mbr_kv_could_give(world.kv, UINT64_MAX));
+    EXPECT_EQ(kExtent, mbr_kv_give(world.kv, UINT64_MAX));
+    EXPECT_EQ(MBR_OK, world.destroy(&one));
+    EXPECT_TRUE(world.clean());
 }
 
 // There is nothing to ask for where nothing is mapped ahead.

@@ -45,6 +45,11 @@ extern "C" mbr_holder_handle mbr_kv_prefix_payer(const mbr_kv_prefix *, mbr_mana
     return {0};
 }
 
+extern "C" bool mbr_kv_prefix_is_held(const mbr_kv_prefix *)
+{
+    return false;
+}
+
 extern "C" mbr_status mbr_giver_join(
     mbr_manager *, mbr_holder_handle, const void *, void *, void *, mbr_error *)
 {

@@ -20,6 +20,11 @@ extern "C" mbr_holder_handle mbr_kv_prefix_payer(const mbr_kv_prefix *, mbr_mana
     return {0};
 }
 
+extern "C" bool mbr_kv_prefix_is_held(const mbr_kv_prefix *)
+{
+    return false;
+}
+
 /* host/bind/giver.h is C's alone. As where the client answers for the holder. */
 struct mbr_giver;
 struct mbr_giver_calls;

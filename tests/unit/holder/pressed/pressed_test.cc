@@ -112,30 +112,13 @@ TEST(Pressed, SleepersArena_GivesFreeChunksAndNoContents)
     HostWorld world(kRoom);
     SKIP_WITHOUT_CPU_EP(world); /* where the arena is of the same authority */
     Payer payer(world, MBR_ROLE_STAGING, "arena");
-    auto request = sized<mbr_sleeper_request>();
-    request.arena = world.binding;
-    request.holder = payer.handle;
-    request.chunk_bytes = kLarge;
-    request.keep_bytes = UINT64_MAX;
+    auto request = arena_request(world, payer.handle, kLarge);
     mbr_sleeper *sleeper;
     ASSERT_EQ(MBR_OK, mbr_sleeper_create(world.manager, &request, &sleeper, &world.error));
     auto range = world.reserve(kMiB, 64 * 1024);
     ASSERT_EQ(MBR_OK, world.grow(range.range, 0, kMiB));
     ASSERT_EQ(MBR_OK, mbr_sleeper_add(sleeper, range.range, world.holder, 1, &world.error));
-    auto sleep = sized<mbr_sleep_request>();
-    sleep.level = MBR_SLEEP_KEEP;
-    sleep.tag = 1;
-    sleep.stream = world.stream;
-    sleep.deadline_ns = kNever;
-    auto slept = sized<mbr_sleep_result>();
-    ASSERT_EQ(MBR_OK, mbr_sleeper_sleep(sleeper, &sleep, &slept, &world.error)) << world.error.text;
-    EXPECT_EQ(0u, mbr_sleeper_could_give(sleeper, kRoom)) << "contents";
-    auto wake = sized<mbr_wake_request>();
-    wake.tag = 1;
-    wake.stream = world.stream;
-    wake.deadline_ns = kNever;
-    auto woken = sized<mbr_wake_result>();
-    ASSERT_EQ(MBR_OK, mbr_sleeper_wake(sleeper, &wake, &woken, &world.error)) << world.error.text;
+    sleep_and_wake(world, sleeper, 1);
     auto rest = fill(world, kRoom);
     payer.given();
     {

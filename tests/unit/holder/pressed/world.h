@@ -120,6 +120,83 @@ inline mbr_paged_sequence begin_paged(HostWorld &world, mbr_paged *store, uint64
     return sequence;
 }
 
+/* Another authority of the same tier: what is saved there. */
+class Elsewhere
+{
+  public:
+    Elsewhere(HostWorld &world, uint64_t limit) : world_(world)
+    {
+        auto request = sized<mbr_authority_request>();
+        request.tier = MBR_TIER_HOST;
+        request.name = "elsewhere";
+        request.limit_bytes = limit;
+        EXPECT_EQ(MBR_OK,
+            mbr_manager_create_authority(world.manager, &request, &authority, &world.error));
+        holder = create_holder("saved");
+        auto bind = world.bind_request();
+        bind.authority = authority;
+        EXPECT_EQ(MBR_OK, mbr_manager_bind(world.manager, &bind, &binding, &world.error));
+    }
+    ~Elsewhere()
+    {
+        EXPECT_EQ(MBR_OK, world_.drain());
+        EXPECT_EQ(MBR_OK, mbr_manager_unbind(world_.manager, binding, &world_.error))
+            << world_.error.text;
+        for (mbr_holder_handle each : holders_)
+            EXPECT_EQ(MBR_OK, mbr_manager_destroy_holder(world_.manager, each, &world_.error));
+        EXPECT_EQ(MBR_OK, mbr_manager_destroy_authority(world_.manager, authority, &world_.error));
+    }
+    mbr_holder_handle create_holder(const char *name, uint64_t allowance = MBR_NO_ALLOWANCE)
+    {
+        auto request = world_.holder_request(MBR_ROLE_STAGING, name);
+        request.authority = authority;
+        request.allowance_bytes = allowance;
+        holders_.emplace_back();
+        EXPECT_EQ(MBR_OK,
+            mbr_manager_create_holder(world_.manager, &request, &holders_.back(), &world_.error));
+        return holders_.back();
+    }
+    mbr_authority_handle authority = {0};
+    mbr_holder_handle holder = {0};
+    mbr_binding_handle binding = {0};
+
+  private:
+    HostWorld &world_;
+    std::vector<mbr_holder_handle> holders_;
+};
+
+/* ---- Sleepers */
+
+inline mbr_sleeper_request arena_request(
+    HostWorld &world, mbr_holder_handle payer, uint64_t chunk_bytes)
+{
+    auto request = sized<mbr_sleeper_request>();
+    request.arena = world.binding;
+    request.holder = payer;
+    request.chunk_bytes = chunk_bytes;
+    request.keep_bytes = UINT64_MAX;
+    return request;
+}
+
+/* The arena has free chunks then. */
+inline void sleep_and_wake(HostWorld &world, mbr_sleeper *sleeper, uint64_t tag)
+{
+    auto sleep = sized<mbr_sleep_request>();
+    sleep.level = MBR_SLEEP_KEEP;
+    sleep.tag = tag;
+    sleep.stream = world.stream;
+    sleep.deadline_ns = kNever;
+    auto slept = sized<mbr_sleep_result>();
+    EXPECT_EQ(MBR_OK, mbr_sleeper_sleep(sleeper, &sleep, &slept, &world.error)) << world.error.text;
+    EXPECT_EQ(0u, mbr_sleeper_could_give(sleeper, UINT64_MAX)) << "contents";
+    auto wake = sized<mbr_wake_request>();
+    wake.tag = tag;
+    wake.stream = world.stream;
+    wake.deadline_ns = kNever;
+    auto woken = sized<mbr_wake_result>();
+    EXPECT_EQ(MBR_OK, mbr_sleeper_wake(sleeper, &wake, &woken, &world.error)) << world.error.text;
+}
+
 /* ---- Prefix registries */
 
 constexpr uint64_t kRow = 64 * 1024;
