@@ -44,6 +44,11 @@ TEST_F(EndToEnd, DeferredFree_UnderARunningKernel_IsHadAgainOnlyAfterIt)
     mbr_kernels_let_go(&kernels);
     ASSERT_OK(mbr_ep_drain(manager(), device.world.ep, UINT64_MAX, error()));
     EXPECT_EQ(ep_figures().queued_count, 0U);
+    uint64_t owned = mbr_bench_world_owned(&device.world);
+    mbr_alloc_result again;
+    ASSERT_OK(allocate(4 * kMib, mbr_stream_handle{}, &again));
+    EXPECT_EQ(mbr_bench_world_owned(&device.world), owned) << "the block is there again";
+    others.push_back(again.allocation);
     for (mbr_allocation_handle other : others) {
         mbr_free_request request{};
         request.struct_size = sizeof(request);
@@ -242,6 +247,7 @@ class StoreToPrefix : public GpuTest
         ASSERT_OK(mbr_prefix_attach(manager(), &attach, &result, error()));
         mbr_alloc_result block;
         ASSERT_OK(allocate(kMib, device.attached, &block));
+        const uint64_t charged = charged_bytes();
 
         is_lost = true;
         write(address_of(sharer), bytes, 5);
@@ -255,7 +261,19 @@ class StoreToPrefix : public GpuTest
         EXPECT_EQ(ep_figures().context_state, static_cast<uint32_t>(MBR_CONTEXT_LOST));
         mbr_alloc_result none;
         EXPECT_EQ(allocate(kMib, device.attached, &none), MBR_DEVICE_LOST);
+        EXPECT_EQ(charged_bytes(), charged);
         EXPECT_EQ(mbr_manager_audit(manager(), error()), MBR_OK) << error()->text;
+    }
+
+  private:
+    uint64_t charged_bytes()
+    {
+        mbr_authority_figures figures{};
+        figures.struct_size = sizeof(figures);
+        EXPECT_EQ(mbr_manager_read_authority(manager(), device.world.authority, &figures, error()),
+            MBR_OK)
+            << error()->text;
+        return figures.charged_bytes;
     }
 };
 

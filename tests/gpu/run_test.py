@@ -16,7 +16,7 @@ import unittest
 
 ROOT = os.getcwd()
 PACKED = {"membrane": "tools/membrane", "membrane-check": "tools/membrane-check",
-          "contract": "tests/standin/contract", "transcript.txt": "tests/standin/transcript.txt",
+          "contract": "tests/standin/contract", "end_to_end": "tests/gpu/end_to_end", "transcript.txt": "tests/standin/transcript.txt",
           "run": "tools/gpu/run",
           "plugins/libmembrane-cuda.so": "plugins/cuda/libmembrane-cuda.so",
           "plugins/libmembrane-hip.so": "plugins/hip/libmembrane-hip.so",
@@ -117,11 +117,20 @@ class RunTest(unittest.TestCase):
                          (report["device"]["card"], report["device"]["cards"], report["revision"]))
 
     def test_Machine_LacksWhatAStepWants_IsNotRunWithTheReason(self):
-        code, said, wrong = self.folder.run("--only", "peers,one_visible,sanitizer")
+        code, said, wrong = self.folder.run("--only", "two_devices,peers,one_visible,sanitizer")
         self.assertEqual(0, code, said + wrong)
         for step in self.folder.steps().values():
             self.assertEqual("not run", step["status"])
             self.assertRegex(step["reason"], "one GPU|not installed")
+
+    def test_EndToEnd_NoneIsSkippedAndEachIsOfOneStep(self):
+        code, said, wrong = self.folder.run("--only", "two_devices", STANDIN_DEVICES="2")
+        self.assertEqual(0, code, said + wrong)
+        self.assertTrue(self.folder.steps()["two_devices"]["tests"])
+        code, _, _ = self.folder.run("--only", "end_to_end")
+        self.assertEqual(1, code)
+        self.assertRegex(self.folder.steps()["end_to_end"]["reason"],  # which no stand-in shows
+                         "^skipped on a real device: Exhaustion_[A-Za-z_]*$")
 
     def test_Folder_LacksATrace_IsAFailure(self):
         code, _, _ = self.folder.run("--only", "replay_azure")
