@@ -1,6 +1,6 @@
-"""Twins of plain allocations, of the backing and of a KV cache's growth: what a twin is, product.bzl says."""
+"""Twins of plain allocations, of the backing, of a KV cache's growth and of givers: what a twin is, product.bzl says."""
 
-load(":product.bzl", "alloc_twin", "backing_twin", "kv_twin")
+load(":product.bzl", "alloc_twin", "backing_twin", "giver_twin", "kv_twin")
 
 def alloc_twins():
     # ---- Twins of plain allocations. Who frees looks, and then writes, as if nobody freed meanwhile.
@@ -166,4 +166,19 @@ def kv_twins():
         edit = "/^static bool begin_growth/,/^}/{/while/,+1d}",
         scenario = "Sched_Offer.*",
         stem = "grow",
+    )
+
+def giver_twins():
+    # ---- Twins of who answers for a holder. One that is called leaves.
+    giver_twin(
+        name = "leaves_in_its_call",
+        edit = "/while [(]giver->is_called[)]/,+1d",
+        scenario = "Sched_Giver.Leaving*",
+    )
+
+    # Whoever leaves does not see that the holder has ended meanwhile.
+    giver_twin(
+        name = "leaves_a_holder_that_ended",
+        edit = "s/if [(]giver->holder != NULL[)]/if (true)/",
+        scenario = "Sched_Giver.Leaving*",
     )

@@ -118,6 +118,10 @@ _FILES = {
         "//host/ep": _EP,
         "//host/loader": ["call"],
     },
+    "giver": {
+        "//abi/base": _BASE,
+        "//host/bind": ["giver"],
+    },
     "kv": {
         "//abi/base": _BASE,
         "//host/backing": ["extent_rule"],
@@ -149,6 +153,7 @@ _DOORS = {
     "ep": "ep_door",
     "alloc": "ep_door",
     "backing": "ep_door",
+    "giver": "giver_door",
     "kv": "kv_door",
 }
 
@@ -168,6 +173,10 @@ _INCLUDED = {
         ":backing_world",
         ":ep",
         ":product_headers",
+    ],
+    "giver": [
+        ":engine",
+        ":explore",
     ],
     "kv": [
         ":engine",
@@ -275,6 +284,10 @@ def alloc_twin(name, **more):
 def backing_twin(name, test = "backing", **more):
     """A twin with one step less in the backing."""
     twin(name = name, package = "//host/backing", test = test, world = "backing", **more)
+
+def giver_twin(name, **more):
+    """A twin with one step less in who answers for a holder."""
+    twin(name = name, package = "//host/bind", stem = "giver", test = "giver", world = "giver", **more)
 
 def kv_twin(name, **more):
     """A twin with one step less in a KV cache's growth."""
