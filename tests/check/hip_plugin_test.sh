@@ -8,7 +8,8 @@ plugin=plugins/hip/libmembrane-hip.so
 check() { tools/membrane-check "$plugin" "$@"; }
 told() { if check --level 1 --only OPN-001 >out.txt; then return 1; fi; grep -qF "$1" out.txt; }
 
-told 'MBR_NO_DEVICE: no HIP runtime is installed: libamdhip64.so.7'
+mkdir -p none/libamdhip64.so.7 none/libamdhip64.so.6 none/libamdhip64.so # a machine may have a runtime of its own
+LD_LIBRARY_PATH=none told 'MBR_NO_DEVICE: no HIP runtime is installed: none/libamdhip64.so.7'
 MEMBRANE_HIP_LIBRARY=/absent.so told '(MEMBRANE_HIP_LIBRARY names it)'
 
 STANDIN_CONTENT=zeros

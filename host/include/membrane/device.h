@@ -2,6 +2,12 @@
  * Nothing here needs the driver's headers or library: the plugin opens that at run time and brings
  * order and copies. Which plugin it is, the name that it was opened by says, and nothing else.
  *
+ * From open to close the plugin holds the device's primary context, which is the one that the
+ * vendor's runtime and PyTorch use; what is current on a calling thread stays so. Streams of that
+ * context are attached, and then name what memory waits for; copies and fills on them are
+ * mbr_ep_copy and mbr_ep_fill. Any thread may call, but none the same mbr_device as another at that
+ * time.
+ *
  *   mbr_device device;
  *   mbr_device_open(manager, plugin, 0, NULL, 0, &device, &error);
  *   mbr_ep_attach_stream(manager, device.ep, mbr_cuda_native(stream), &handle, &error);
@@ -41,8 +47,20 @@ static inline mbr_native mbr_hip_native(const void *stream)
     return native;
 }
 
-/* `plugin` was opened by the name `cuda` or `hip`; device_index is the driver's ordinal; peers as
- * in mbr_mechanism_open_request. On failure both handles are 0. */
+/* Opens the memory of one device, and an EP in whose lines its releases wait.
+ *
+ * plugin         opened by the name `cuda` or `hip`
+ * device_index   the driver's ordinal, of those that it shows to this process
+ * peers          peer_count further devices, none twice and not device_index, with the access that
+ *                each gets to every range and prefix of the mechanism whenever one grows; may be
+ *                NULL for 0
+ * device         both handles, the caller's until mbr_device_close; 0 after a failure, which leaves
+ *                nothing open
+ *
+ * MBR_UNKNOWN_OBJECT: there is no such device. MBR_NO_DEVICE: none, or no driver.
+ * MBR_UNSUPPORTED: the driver is too old, or peers of memory that is not mapped.
+ * MBR_INVALID_ARGUMENT: a list of peers that is none. MBR_DEVICE_LOST: its context is. What a peer
+ * cannot reach is refused when a range grows. */
 static inline mbr_status mbr_device_open(mbr_manager *manager, mbr_plugin_handle plugin,
     uint32_t device_index, const mbr_access *peers, uint32_t peer_count, mbr_device *device,
     mbr_error *error)
@@ -74,8 +92,10 @@ static inline mbr_status mbr_device_open(mbr_manager *manager, mbr_plugin_handle
     return status;
 }
 
-/* Waits for the EP's releases until deadline_ns. MBR_IN_USE while streams or bindings refer to it;
- * then, and where closing the mechanism fails, it may be called again. */
+/* Waits for the EP's releases until deadline_ns, and closes both. MBR_IN_USE while streams or
+ * bindings refer to them; MBR_TIMED_OUT: releases wait still; then, and where closing the mechanism
+ * fails, it may be called again. Of a lost device it says that its context has ended, as
+ * mbr_ep_destroy does. */
 static inline mbr_status mbr_device_close(
     mbr_manager *manager, mbr_device *device, uint64_t deadline_ns, mbr_error *error)
 {
