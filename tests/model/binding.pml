@@ -9,7 +9,10 @@
  *     a walk touches no freed generation, and misses none that was there all the time
  *
  * Two switch and one unbinds; WITH_CALLS has one allocate and free meanwhile, WITH_WALKS one walk (each or
- * the other). Each TWIN_ removes one step and must fail. */
+ * the other).
+ * WITH_ABANDON has abandon.pml: one abandons it, another switches.
+ *
+ * Each TWIN_ removes one step and must fail. */
 
 #define RECORDS 3 /* generations: numbers from 1; 0 is none */
 #define ENTRIES 3 /* of the table: numbers from 1 */
@@ -28,6 +31,14 @@ byte inside;              /* calls of clients on it */
 bool unbinding, closing;
 byte walking;             /* a bit for each walk */
 byte ended;
+bool mapped = true;       /* the mechanism's code */
+byte coming;              /* generations that are being made: they refer to it */
+
+#ifndef WITH_ABANDON
+#define BODIES 4
+#else
+#define BODIES 5
+#endif
 
 #define FINDS(r) (entry[place[r]] == (r))
 
@@ -113,7 +124,7 @@ inline supersede(old, new)
             end_handle(old);
 #endif
             current = new
-        :: !FINDS(old) -> lost = true
+        :: !FINDS(old) -> lost_race = true
         fi
     }
 }
@@ -128,18 +139,18 @@ inline end_record(r)
 proctype switcher(byte me)
 {
     byte old, new, before;
-    bool lost;
+    bool lost_race;
     if
-    :: atomic { !unbinding && current != 0 -> old = current; inside++ };
+    :: atomic { !unbinding && current != 0 && mapped -> old = current; inside++; coming++ };
         publish(new);
         supersede(old, new);
         if
-        :: lost -> atomic { end_handle(new) };
+        :: lost_race -> atomic { end_handle(new) };
             end_record(new)
-        :: !lost
+        :: !lost_race
         fi;
-        inside--
-    :: atomic { !unbinding && current == 0 }
+        atomic { inside--; coming-- }
+    :: atomic { !unbinding && (current == 0 || !mapped) }
     fi;
     ended++
 }
@@ -293,8 +304,15 @@ proctype walker(byte me)
     ended++
 }
 
+#ifdef WITH_ABANDON
+#include "abandon.pml"
+#endif
+
 init {
     byte r, x, above, before;
+#ifdef WITH_ABANDON
+    byte rest, word;
+#endif
     atomic {
         made = 1;
         place[1] = 1;
@@ -303,7 +321,17 @@ init {
         published[1] = true;
         entry[1] = 1;
         current = 1;
+#ifndef WITH_LOSS
         run switcher(0);
+#else
+        run loser();
+#endif
+#ifdef WITH_ABANDON
+        run keeper();
+        run freer();
+        run abandoner();
+        run remover()
+#else
         run switcher(1);
 #ifdef WITH_CALLS
         run client(0);
@@ -312,13 +340,18 @@ init {
         run walker(0);
 #endif
         run unbinder()
+#endif
     };
     timeout; /* nobody else can go on */
-    assert(ended == 4 && inside == 0);
+    assert(ended == BODIES && inside == 0);
+#ifdef WITH_ABANDON
+    judge()
+#else
     if
     :: current != 0 -> unbind()
     :: else
     fi;
     assert(current == 0 && reserved == 0 && head == 0);
     assert(freed[1] && (freed[2] || !published[2]) && (freed[3] || !published[3]))
+#endif
 }
