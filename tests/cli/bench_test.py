@@ -12,7 +12,7 @@ PROGRAM = sys.argv.pop(1)
 
 IDS = (["H1", "H2a", "H2b", "H3"] + ["H4" + letter for letter in "abcdefghijklmnop"] +
        ["H5a", "H5b", "H5c", "H5d", "H6", "H7a", "H7b", "K1", "H8a", "H8b", "H8c", "H8d", "H8e", "H9", "H10a", "H10b",
-        "D1", "D2", "D3", "D4", "F1", "G1a", "G1b", "G1c", "G1d", "G1e", "G1f", "G1g", "G2a", "G2b", "G3", "L1",
+        "D1", "D2", "D3", "D4", "F1", "F2", "G1a", "G1b", "G1c", "G1d", "G1e", "G1f", "G1g", "G2a", "G2b", "G3", "L1",
         "R1", "R2"])
 DEVICE_IDS = ["P1a", "P1b", "P4a", "P4b", "P2a", "P2b", "P3", "P5a", "P5b", "P6", "P7", "P8a", "P8b", "P9a",
               "P9b", "P10", "P11a", "P11b", "P12", "P13a", "P13b", "P13c", "P14a", "P14b", "P17a", "P17b",

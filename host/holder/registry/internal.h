@@ -37,6 +37,7 @@ struct mbr_block {
     mbr_registry_entry *entry;
     mbr_registry_entry *ending; /* whose deepest block it is; never two */
     uint64_t depth;             /* blocks up to here */
+    uint64_t child_count;
     UT_hash_handle hh;
     uint32_t tokens[];
 };
@@ -48,6 +49,7 @@ struct mbr_registry_entry {
     uint64_t named_count;
     uint64_t user_count;
     mbr_registry_entry *prev, *next; /* the least recently used first */
+    mbr_registry_entry *also;        /* the next of those that a put has left without a name */
 };
 
 struct mbr_registry {
@@ -90,8 +92,9 @@ mbr_block *mbr_tree_find_locked(mbr_registry *registry, uint64_t salt, const uin
  * tree is as it was. */
 mbr_block *mbr_tree_make_locked(mbr_registry *registry, uint64_t salt, const uint32_t *tokens,
     uint64_t block_count) MBR_REQUIRES(&registry->lock);
-/* Gives every block up to the entry's deepest the entry's name. */
-void mbr_tree_name_locked(mbr_registry *registry, mbr_registry_entry *entry)
+/* Gives every block up to the entry's deepest the entry's name. Those that name none any more, by
+ * `also`. */
+mbr_registry_entry *mbr_tree_name_locked(mbr_registry *registry, mbr_registry_entry *entry)
     MBR_REQUIRES(&registry->lock);
 /* Takes its names away: another entry below a block takes it over, else the block goes. */
 void mbr_tree_unname_locked(mbr_registry *registry, mbr_registry_entry *entry)

@@ -136,18 +136,9 @@ void mbr_registry_release(mbr_registry *registry, mbr_registry_entry *entry)
 
 /* ---- Keeping */
 
-/* Entries that newer ones hold whole, and that nobody uses. */
-static void take_out_nameless_locked(mbr_registry *registry, mbr_registry_entry **gone)
-    MBR_REQUIRES(&registry->lock)
-{
-    mbr_registry_entry *entry, *next;
-    DL_FOREACH_SAFE(registry->entries, entry, next)
-    if (entry->named_count == 0 && entry->user_count == 0)
-        mbr_entry_take_out_locked(registry, entry, gone);
-}
-
 static mbr_status put_locked(mbr_registry *registry, uint64_t salt, const uint32_t *tokens,
-    uint64_t block_count, mbr_registry_entry *entry) MBR_REQUIRES(&registry->lock)
+    uint64_t block_count, mbr_registry_entry *entry, mbr_registry_entry **gone)
+    MBR_REQUIRES(&registry->lock)
 {
     const mbr_block *known = mbr_tree_find_locked(registry, salt, tokens, block_count);
     if (known != NULL && known->depth == block_count)
@@ -155,7 +146,10 @@ static mbr_status put_locked(mbr_registry *registry, uint64_t salt, const uint32
     entry->deepest = mbr_tree_make_locked(registry, salt, tokens, block_count);
     if (entry->deepest == NULL)
         return MBR_OUT_OF_HOST_MEMORY;
-    mbr_tree_name_locked(registry, entry);
+    mbr_registry_entry *held = mbr_tree_name_locked(registry, entry); /* whole by this one */
+    for (; held != NULL; held = held->also)
+        if (held->user_count == 0)
+            mbr_entry_take_out_locked(registry, held, gone);
     DL_APPEND(registry->entries, entry);
     registry->entry_count++;
     return MBR_OK;
@@ -189,9 +183,7 @@ mbr_status mbr_registry_put(mbr_registry *registry, uint64_t salt, const uint32_
         return status;
     }
     mbr_lock_take(&registry->lock);
-    status = put_locked(registry, salt, tokens, block_count, entry);
-    if (status == MBR_OK)
-        take_out_nameless_locked(registry, &gone);
+    status = put_locked(registry, salt, tokens, block_count, entry, &gone);
     mbr_lock_drop(&registry->lock);
     mbr_entries_end(registry, gone);
     if (status == MBR_OK)

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <utlist.h>
 
+#define FEW_CHILDREN 4
+
 uint64_t mbr_block_bytes(const mbr_registry *registry)
 {
     return sizeof(mbr_block) + registry->block_tokens * sizeof(uint32_t);
@@ -23,21 +25,46 @@ static mbr_block *first_at_locked(mbr_registry *registry, const mbr_block_key *k
     return found;
 }
 
-/* The block behind `parent` with these tokens; where there is none, *key gets its place. */
+static mbr_block *in_table_locked(mbr_registry *registry, const mbr_block_key *key,
+    const uint32_t *tokens) MBR_REQUIRES(&registry->lock)
+{
+    mbr_block *block = first_at_locked(registry, key);
+    for (; block != NULL && !is_equal(registry, block, tokens); block = block->twin)
+        registry->collision_count++;
+    return block;
+}
+
+/* Of all that follow the parent. */
+static mbr_block *among_children_locked(mbr_registry *registry, const mbr_block_key *key,
+    const uint32_t *tokens) MBR_REQUIRES(&registry->lock)
+{
+    mbr_block *child;
+    DL_FOREACH(key->parent->children, child)
+    {
+        if (child->key.hash != key->hash)
+            continue;
+        if (is_equal(registry, child, tokens))
+            return child;
+        registry->collision_count++;
+    }
+    return NULL;
+}
+
+/* The block behind `parent` with these tokens; where there is none, *key gets its place. Most
+ * blocks have one that follows them, which is compared before anything is hashed; or few, by whose
+ * hashes the right one is found sooner than in the table. */
 static mbr_block *child_locked(mbr_registry *registry, const mbr_block *parent, uint64_t salt,
     const uint32_t *tokens, mbr_block_key *key) MBR_REQUIRES(&registry->lock)
 {
-    /* Most blocks have one that follows them: it is compared before anything is hashed. */
-    if (parent != NULL && parent->children != NULL && is_equal(registry, parent->children, tokens))
+    if (parent != NULL && parent->child_count == 1 && is_equal(registry, parent->children, tokens))
         return parent->children;
     uint64_t before = parent == NULL ? salt : parent->key.hash;
     *key = (mbr_block_key){.parent = parent,
         .salt = salt,
         .hash = registry->hash(registry->hash_context, before, tokens, registry->block_tokens)};
-    mbr_block *block = first_at_locked(registry, key);
-    for (; block != NULL && !is_equal(registry, block, tokens); block = block->twin)
-        registry->collision_count++;
-    return block;
+    if (parent != NULL && parent->child_count <= FEW_CHILDREN)
+        return among_children_locked(registry, key, tokens);
+    return in_table_locked(registry, key, tokens);
 }
 
 mbr_block *mbr_tree_find_locked(
@@ -78,8 +105,10 @@ static mbr_block *add_locked(mbr_registry *registry, mbr_block *parent, const mb
             return NULL;
         }
     }
-    if (parent != NULL)
+    if (parent != NULL) {
         DL_APPEND(parent->children, block);
+        parent->child_count++;
+    }
     registry->block_count++;
     return block;
 }
@@ -87,8 +116,10 @@ static mbr_block *add_locked(mbr_registry *registry, mbr_block *parent, const mb
 static void free_block_locked(mbr_registry *registry, mbr_block *block)
     MBR_REQUIRES(&registry->lock)
 {
-    if (block->above != NULL)
+    if (block->above != NULL) {
         DL_DELETE(block->above->children, block);
+        block->above->child_count--;
+    }
     registry->block_count--;
     mbr_heap_release(registry->heap, block);
 }
@@ -155,12 +186,20 @@ static void set_entry(mbr_block *block, mbr_registry_entry *entry)
         entry->named_count++;
 }
 
-void mbr_tree_name_locked(mbr_registry *registry, mbr_registry_entry *entry)
+mbr_registry_entry *mbr_tree_name_locked(mbr_registry *registry, mbr_registry_entry *entry)
 {
     (void)registry;
+    mbr_registry_entry *nameless = NULL;
     entry->deepest->ending = entry;
-    for (mbr_block *block = entry->deepest; block != NULL; block = block->above)
+    for (mbr_block *block = entry->deepest; block != NULL; block = block->above) {
+        mbr_registry_entry *before = block->entry;
         set_entry(block, entry);
+        if (before != NULL && before->named_count == 0) {
+            before->also = nameless;
+            nameless = before;
+        }
+    }
+    return nameless;
 }
 
 /* Another entry that holds this block: it ends here, or goes on below. */

@@ -81,13 +81,24 @@ class Registry : public ::testing::Test
         world.settle();
     }
 
-    mbr_kv_prefix *prefix(uint64_t tokens)
+    // What a model computes for each token of a prompt: of all tokens up to it.
+    static std::vector<uint64_t> rows_of(uint64_t salt, const Prompt &prompt)
+    {
+        std::vector<uint64_t> ids;
+        for (uint32_t token : prompt)
+            ids.push_back(salt = (salt ^ token) * UINT64_C(0x9E3779B97F4A7C15) + 1);
+        return ids;
+    }
+
+    mbr_kv_prefix *prefix(uint64_t salt, const Prompt &prompt)
     {
         Tracked source;
         TrackedPrefix made;
-        EXPECT_EQ(world.create(&source, tokens), MBR_OK) << world.error.text;
+        EXPECT_EQ(world.create(&source, prompt.size()), MBR_OK) << world.error.text;
+        source.ids = rows_of(salt, prompt);
+        world.rewrite(&source);
         world.settle();
-        EXPECT_EQ(world.share(&source, tokens, &made), MBR_OK) << world.error.text;
+        EXPECT_EQ(world.share(&source, prompt.size(), &made), MBR_OK) << world.error.text;
         EXPECT_EQ(world.destroy(&source), MBR_OK);
         world.settle(); // until then the source still has its extents
         return made.prefix;
@@ -95,7 +106,7 @@ class Registry : public ::testing::Test
 
     mbr_status put(uint64_t salt, const Prompt &prompt)
     {
-        mbr_kv_prefix *made = prefix(prompt.size());
+        mbr_kv_prefix *made = prefix(salt, prompt);
         mbr_status status =
             mbr_registry_put(registry, salt, prompt.data(), prompt.size(), made, &world.error);
         if (status != MBR_OK) {
@@ -109,6 +120,18 @@ class Registry : public ::testing::Test
         mbr_registry_match match = sized<mbr_registry_match>();
         mbr_registry_find(registry, salt, prompt.data(), prompt.size(), &match);
         return match;
+    }
+
+    // Attached to what is found, a sequence reads what the prompt's own tokens would have written.
+    void expect_own_bytes(uint64_t salt, const Prompt &prompt, const mbr_registry_match &match)
+    {
+        Tracked sharer;
+        TrackedPrefix held = {const_cast<mbr_kv_prefix *>(match.prefix), rows_of(salt, prompt)};
+        ASSERT_EQ(world.create(&sharer, match.tokens, &held, match.tokens), MBR_OK)
+            << world.error.text;
+        EXPECT_EQ(world.read(sharer).valid_tokens, match.tokens);
+        EXPECT_TRUE(world.holds(sharer));
+        EXPECT_EQ(world.destroy(&sharer), MBR_OK);
     }
 
     uint64_t found_tokens(uint64_t salt, const Prompt &prompt)
@@ -304,7 +327,7 @@ TEST_F(Registry, Put_WithoutMemory_ChangesNothing)
     ASSERT_EQ(put(0, prompt_of({1, 2})), MBR_OK);
     mbr_registry_figures before = figures();
     Prompt longer = prompt_of({1, 2, 3, 4});
-    mbr_kv_prefix *made = prefix(longer.size());
+    mbr_kv_prefix *made = prefix(0, longer);
     int64_t allowed = 0;
     for (;; allowed++) {
         heap.left = allowed;
@@ -382,12 +405,18 @@ class RegistryRandom : public Registry, public ::testing::WithParamInterface<boo
 TEST_P(RegistryRandom, FindAndPut_AgreeWithComparingEverything)
 {
     open(GetParam() ? poor_hash : nullptr);
-    uint64_t found = 0;
+    uint64_t found = 0, read = 0;
     for (int step = 0; step < 3000; step++) {
         uint64_t salt = draw(2);
         Prompt prompt = draw_prompt();
         uint64_t expected = best(salt, prompt);
-        ASSERT_EQ(found_tokens(salt, prompt), expected) << "step " << step;
+        mbr_registry_match match = find(salt, prompt);
+        ASSERT_EQ(match.tokens, expected) << "step " << step;
+        if (match.entry != nullptr && step % 8 == 0) {
+            ASSERT_NO_FATAL_FAILURE(expect_own_bytes(salt, prompt, match));
+            read++;
+        }
+        mbr_registry_release(registry, match.entry);
         found += expected;
         if (draw(3) != 0 || kept.size() > 200)
             continue;
@@ -398,6 +427,7 @@ TEST_P(RegistryRandom, FindAndPut_AgreeWithComparingEverything)
             kept.emplace_back(salt, prompt);
     }
     EXPECT_GT(found, 0U);
+    EXPECT_GT(read, 100U);
     EXPECT_EQ(figures().collision_count > 0, GetParam());
 }
 
