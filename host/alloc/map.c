@@ -22,11 +22,12 @@ static void *node_at(const mbr_map *map, _Atomic(void *) *place, size_t make_byt
     return node;
 }
 
-/* What a span has of one leaf. */
+/* What a span has of one leaf: pages, runs that it fills, and pages again. */
 typedef struct part {
     mbr_map_leaf *leaf; /* NULL: nothing in it was ever set, and all of it is the span's */
     _Atomic(struct mbr_slab *) *whole;
     uint64_t first, end; /* of the leaf's pages */
+    uint64_t first_run, end_run;
 } part;
 
 static bool is_whole(const part *part)
@@ -41,6 +42,8 @@ static bool find_part(mbr_map *map, uint64_t page, uint64_t span_end, bool make,
     uint64_t nth = page >> MBR_MAP_LEAF_BITS & MIDDLE_MASK;
     part->first = page & LEAF_MASK;
     part->end = mbr_min(part->first + (span_end - page), LEAF_PAGES);
+    part->first_run = (part->first + RUN_PAGES - 1) / RUN_PAGES;
+    part->end_run = part->end / RUN_PAGES;
     mbr_map_middle *middle =
         node_at(map, &map->middles[page >> (MBR_MAP_LEAF_BITS + MBR_MAP_MIDDLE_BITS)],
             make ? sizeof(mbr_map_middle) : 0);
@@ -52,10 +55,15 @@ static bool find_part(mbr_map *map, uint64_t page, uint64_t span_end, bool make,
     return part->leaf != NULL || is_whole(part);
 }
 
-/* Pages that the part's next entry is for: a run's, or one. */
-static uint64_t width(const part *part, uint64_t page)
+/* Where the pages before the runs end, and those behind them begin. */
+static uint64_t head_end(const part *part)
 {
-    return page % RUN_PAGES == 0 && part->end - page >= RUN_PAGES ? RUN_PAGES : 1;
+    return mbr_min(part->first_run * RUN_PAGES, part->end);
+}
+
+static uint64_t tail_first(const part *part)
+{
+    return mbr_max(part->end_run * RUN_PAGES, head_end(part));
 }
 
 static bool is_set(_Atomic(struct mbr_slab *) *entry)
@@ -63,42 +71,57 @@ static bool is_set(_Atomic(struct mbr_slab *) *entry)
     return atomic_load_explicit(entry, memory_order_relaxed) != NULL;
 }
 
+static bool has_taken_page(mbr_map_leaf *leaf, uint64_t first, uint64_t end)
+{
+    for (uint64_t page = first; page < end; page++)
+        if (is_set(&leaf->pages[page]) || is_set(&leaf->runs[page / RUN_PAGES]))
+            return true;
+    return false;
+}
+
 static bool is_taken(const part *part)
 {
     mbr_map_leaf *leaf = part->leaf;
     if (is_set(part->whole))
         return true;
-    if (is_whole(part))
-        return leaf != NULL && leaf->set_count != 0;
-    uint64_t pages;
-    for (uint64_t page = part->first; page < part->end; page += pages) {
-        uint64_t run = page / RUN_PAGES;
-        pages = width(part, page);
-        if (is_set(&leaf->runs[run]) ||
-            (pages == 1 ? is_set(&leaf->pages[page]) : leaf->set_in_run[run] != 0))
+    if (leaf == NULL || leaf->set_count == 0)
+        return false;
+    for (uint64_t run = part->first_run; run < part->end_run; run++)
+        if (is_set(&leaf->runs[run]) || leaf->set_in_run[run] != 0)
             return true;
-    }
-    return false;
+    return has_taken_page(leaf, part->first, head_end(part)) ||
+        has_taken_page(leaf, tail_first(part), part->end);
+}
+
+static void store(_Atomic(struct mbr_slab *) *entry, struct mbr_slab *slab)
+{
+    atomic_store_explicit(entry, slab, memory_order_release);
 }
 
 /* From nothing to a slab, or back. */
-static void set(const part *part, struct mbr_slab *slab)
+static void set_pages(mbr_map_leaf *leaf, uint64_t first, uint64_t end, struct mbr_slab *slab)
 {
-    mbr_map_leaf *leaf = part->leaf;
     uint32_t one_more = slab != NULL ? 1u : -1u;
-    if (is_whole(part)) {
-        atomic_store_explicit(part->whole, slab, memory_order_release);
-        return;
-    }
-    uint64_t pages;
-    for (uint64_t page = part->first; page < part->end; page += pages) {
-        uint64_t run = page / RUN_PAGES;
-        pages = width(part, page);
-        atomic_store_explicit(
-            pages == 1 ? &leaf->pages[page] : &leaf->runs[run], slab, memory_order_release);
-        leaf->set_in_run[run] += pages == 1 ? one_more : 0;
+    for (uint64_t page = first; page < end; page++) {
+        store(&leaf->pages[page], slab);
+        leaf->set_in_run[page / RUN_PAGES] += one_more;
         leaf->set_count += one_more;
     }
+}
+
+static void set(const part *part, struct mbr_slab *slab)
+{
+    if (is_whole(part)) {
+        store(part->whole, slab);
+        return;
+    }
+    mbr_map_leaf *leaf = part->leaf;
+    set_pages(leaf, part->first, head_end(part), slab);
+    for (uint64_t run = part->first_run; run < part->end_run; run++) {
+        store(&leaf->runs[run], slab);
+        leaf->set_count += slab != NULL ? 1u : -1u;
+    }
+    set_pages(leaf, tail_first(part), part->end, slab);
 }
 
 /* The pages of [address, address + bytes), the last one possibly in part. */
