@@ -1,5 +1,6 @@
-/* Responsible for passing the question of a holder on to all who stand on it. Decides nothing about
- * bytes, and calls nobody with a lock held. */
+/* Responsible for passing the question of a holder on to all who stand on it, and for whose room is
+ * whose among those who save elsewhere. Decides nothing about bytes, and calls nobody with a lock
+ * held. */
 #include "host/bind/giver.h"
 #include "abi/base/assert.h"
 #include "host/bind/manager.h"
@@ -19,22 +20,28 @@ static uint64_t call(mbr_giver *giver, uint64_t wanted_bytes, bool gives)
     return bytes;
 }
 
-/* No two threads are in it for one holder (pressure.h), and a giver that is called stays on the
- * list. */
+/* One that is called stays on the list. The lock is dropped meanwhile. */
+static uint64_t call_listed_locked(mbr_manager *manager, mbr_giver *giver, uint64_t wanted_bytes,
+    bool gives) MBR_REQUIRES(&manager->lock)
+{
+    giver->call_count++;
+    mbr_lock_drop(&manager->lock);
+    uint64_t bytes = call(giver, wanted_bytes, gives);
+    mbr_lock_take(&manager->lock);
+    giver->call_count--;
+    mbr_condition_signal_all(&manager->closed);
+    return bytes;
+}
+
+/* No two threads are in it for one holder (pressure.h). */
 static uint64_t call_all(mbr_holder_record *holder, uint64_t wanted_bytes, bool gives)
 {
     mbr_manager *manager = holder->manager;
     uint64_t bytes = 0;
     mbr_lock_take(&manager->lock);
     for (mbr_giver *giver = holder->givers; giver != NULL && bytes < wanted_bytes;
-         giver = giver->next) {
-        giver->is_called = true;
-        mbr_lock_drop(&manager->lock);
-        bytes += call(giver, wanted_bytes - bytes, gives);
-        mbr_lock_take(&manager->lock);
-        giver->is_called = false;
-        mbr_condition_signal_all(&manager->closed);
-    }
+         giver = giver->next)
+        bytes += call_listed_locked(manager, giver, wanted_bytes - bytes, gives);
     mbr_lock_drop(&manager->lock);
     return bytes;
 }
@@ -50,6 +57,38 @@ static void give(void *holder, const mbr_pressure *pressure, uint64_t bytes)
     call_all(holder, bytes, true);
 }
 
+uint64_t mbr_saver_room(mbr_giver *saver, uint64_t room_bytes, bool same_holder)
+{
+    mbr_manager *manager = atomic_load(&saver->manager);
+    if (manager == NULL)
+        return 0;
+    mbr_lock_take(&manager->lock);
+    mbr_giver *at = saver->holder == NULL ? NULL : *saver->list;
+    /* The holder may end during a call, and the saver is not on the list any more then. */
+    for (; at != NULL && at != saver && room_bytes != 0; at = at->next) {
+        if (!same_holder || at->holder == saver->holder)
+            room_bytes -= mbr_min(call_listed_locked(manager, at, room_bytes, false), room_bytes);
+    }
+    mbr_lock_drop(&manager->lock);
+    return at == NULL ? 0 : room_bytes;
+}
+
+/* ---- Coming and going ------------------------------------------------------------------------ */
+
+static void join(mbr_giver **list, mbr_holder_record *holder, const mbr_giver_calls *calls,
+    void *self, mbr_giver *giver)
+{
+    mbr_manager *manager = holder->manager;
+    giver->calls = calls;
+    giver->self = self;
+    giver->holder = holder;
+    giver->list = list;
+    atomic_store(&giver->manager, manager);
+    mbr_lock_take(&manager->lock);
+    DL_APPEND(*list, giver);
+    mbr_lock_drop(&manager->lock);
+}
+
 mbr_status mbr_giver_join(mbr_manager *manager, mbr_holder_handle holder,
     const mbr_giver_calls *calls, void *self, mbr_giver *giver, mbr_error *error)
 {
@@ -60,23 +99,28 @@ mbr_status mbr_giver_join(mbr_manager *manager, mbr_holder_handle holder,
     if (!record->client_answers) {
         mbr_pressure_callbacks pressed = {ask, give, record};
         status = mbr_holder_start_asking(record->holder, &pressed, error);
-        if (status == MBR_OK) {
-            giver->calls = calls;
-            giver->self = self;
-            giver->holder = record;
-            atomic_store(&giver->manager, manager);
-            mbr_lock_take(&manager->lock);
-            DL_APPEND(record->givers, giver);
-            mbr_lock_drop(&manager->lock);
-        }
+        if (status == MBR_OK)
+            join(&record->givers, record, calls, self, giver);
     }
+    mbr_unrefer_holder(manager, record);
+    return status;
+}
+
+mbr_status mbr_saver_join(mbr_manager *manager, mbr_holder_handle holder,
+    const mbr_giver_calls *calls, void *self, mbr_giver *saver, mbr_error *error)
+{
+    mbr_status status;
+    mbr_holder_record *record = mbr_refer_holder(manager, holder, &status, error);
+    if (record == NULL)
+        return status;
+    join(&record->authority->savers, record, calls, self, saver);
     mbr_unrefer_holder(manager, record);
     return status;
 }
 
 static void take_out_locked(mbr_manager *manager, mbr_giver *giver) MBR_REQUIRES(&manager->lock)
 {
-    DL_DELETE(giver->holder->givers, giver);
+    DL_DELETE(*giver->list, giver);
     giver->holder = NULL;
     atomic_store(&giver->manager, NULL);
     (void)manager;
@@ -89,18 +133,34 @@ void mbr_giver_leave(mbr_giver *giver)
         return;
     MBR_CHECK(calling != giver); /* ended by its own call, it would wait for itself */
     mbr_lock_take(&manager->lock);
-    while (giver->is_called)
+    while (giver->call_count != 0)
         mbr_condition_wait(&manager->closed, &manager->lock, UINT64_MAX);
     if (giver->holder != NULL) /* else the holder has ended meanwhile */
         take_out_locked(manager, giver);
     mbr_lock_drop(&manager->lock);
 }
 
+static mbr_giver *find_saver_locked(mbr_manager *manager, const mbr_holder_record *holder)
+    MBR_REQUIRES(&manager->lock)
+{
+    (void)manager;
+    mbr_giver *saver;
+    DL_SEARCH_SCALAR(holder->authority->savers, saver, holder, holder);
+    return saver;
+}
+
+/* Givers are not called any more; savers may be, and may leave by themselves meanwhile. */
 void mbr_end_givers(mbr_manager *manager, mbr_holder_record *holder)
 {
     mbr_giver *giver, *next;
     mbr_lock_take(&manager->lock);
     DL_FOREACH_SAFE(holder->givers, giver, next)
     take_out_locked(manager, giver);
+    while ((giver = find_saver_locked(manager, holder)) != NULL) {
+        if (giver->call_count == 0)
+            take_out_locked(manager, giver);
+        else
+            mbr_condition_wait(&manager->closed, &manager->lock, UINT64_MAX);
+    }
     mbr_lock_drop(&manager->lock);
 }

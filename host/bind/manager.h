@@ -60,6 +60,7 @@ typedef struct mbr_authority_record {
     uint64_t holder_count, backing_count;
     uint64_t leak_count; /* backings whose memory could not be given back: it stays charged here */
     uint64_t caller_count; /* calls that may call clients back, which no walk covers */
+    mbr_giver *savers;     /* in the order in which they joined */
     uint32_t tier;
     bool closing;
 } mbr_authority_record;
@@ -305,7 +306,7 @@ mbr_status mbr_refuse_in_callback(mbr_error *error);
 mbr_holder_record *mbr_refer_holder(
     mbr_manager *manager, mbr_holder_handle handle, mbr_status *status, mbr_error *error);
 void mbr_unrefer_holder(mbr_manager *manager, mbr_holder_record *record);
-/* The holder has ended: its givers stand on none, and are not being called. */
+/* The holder has ended: its givers and savers stand on none, and are not being called. */
 void mbr_end_givers(mbr_manager *manager, mbr_holder_record *holder);
 
 /* A mechanism's device; NULL: no host memory. */

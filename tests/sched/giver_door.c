@@ -17,6 +17,7 @@ typedef struct stander {
 
 static struct {
     mbr_manager manager;
+    mbr_authority_record authority;
     mbr_holder_record holder;
     mbr_pressure_callbacks pressed;
     stander standers[SCHED_GIVER_COUNT];
@@ -69,13 +70,25 @@ static uint64_t call(void *self, uint64_t wanted_bytes)
 
 static const mbr_giver_calls calls = {call, call};
 
-bool sched_giver_join(int which)
+static bool join(int which,
+    mbr_status (*joined)(mbr_manager *manager, mbr_holder_handle holder,
+        const mbr_giver_calls *calls, void *self, mbr_giver *giver, mbr_error *error))
 {
     stander *joins = &world.standers[which];
     joins->giver = (mbr_giver){0};
     joins->lives = true;
-    return mbr_giver_join(&world.manager, (mbr_holder_handle){1}, &calls, joins, &joins->giver,
-               NULL) == MBR_OK;
+    return joined(&world.manager, (mbr_holder_handle){1}, &calls, joins, &joins->giver, NULL) ==
+        MBR_OK;
+}
+
+bool sched_giver_join(int which)
+{
+    return join(which, mbr_giver_join);
+}
+
+bool sched_saver_join(int which)
+{
+    return join(which, mbr_saver_join);
 }
 
 void sched_giver_leave(int which)
@@ -84,6 +97,11 @@ void sched_giver_leave(int which)
     mbr_giver_leave(&leaves->giver);
     leaves->lives = false;
     memset(&leaves->giver, 0xa5, sizeof(leaves->giver));
+}
+
+uint64_t sched_saver_room(int which, uint64_t room_bytes)
+{
+    return mbr_saver_room(&world.standers[which].giver, room_bytes, false);
 }
 
 /* ---- The holder ------------------------------------------------------------------------------ */
@@ -100,7 +118,7 @@ void sched_holder_gives(void)
     world.pressed.give(world.pressed.context, &pressure, WANTED_BYTES);
 }
 
-void sched_holder_ends(void)
+bool sched_holder_ends(void)
 {
     mbr_lock_take(&world.manager.lock);
     bool may = world.holder.reference_count == 0;
@@ -108,6 +126,7 @@ void sched_holder_ends(void)
     mbr_lock_drop(&world.manager.lock);
     if (may)
         mbr_end_givers(&world.manager, &world.holder);
+    return may;
 }
 
 void sched_givers_begin(void)
@@ -116,12 +135,13 @@ void sched_givers_begin(void)
     mbr_lock_init(&world.manager.lock, MBR_RANK_MANAGER);
     mbr_condition_init(&world.manager.closed);
     world.holder.manager = &world.manager;
+    world.holder.authority = &world.authority;
 }
 
 void sched_givers_end(void)
 {
-    if (world.holder.givers != NULL)
-        sched_fail("a giver that has left stands on the holder");
+    if (world.holder.givers != NULL || world.authority.savers != NULL)
+        sched_fail("one that has left is still listed");
     mbr_condition_finish(&world.manager.closed);
     mbr_lock_finish(&world.manager.lock);
 }

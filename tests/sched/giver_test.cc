@@ -1,5 +1,5 @@
-// Who stands on a holder leaves it, and joins again, while the holder is asked: nobody is called
-// who has left, and whoever stays is called each time.
+// Who stands on a holder, or saves for it, leaves it, and joins again, while the holder or a saver
+// is asked: nobody is called who has left, and whoever stays is called each time.
 #include "tests/sched/explore.h"
 
 extern "C" {
@@ -87,6 +87,68 @@ class LeavingBesideAsking : public Scenario
 TEST(Sched_Giver, LeavingBesideAsking_CallsNobodyWhoHasLeft)
 {
     ExpectHolds(ExploreRandom(Make<LeavingBesideAsking>()));
+}
+
+// Two ask at once for the room that those before them leave; one of these leaves, and joins behind
+// them. Whoever gets room gets what is left of it.
+class LeavingBesideSavers : public Scenario
+{
+  public:
+    explicit LeavingBesideSavers(Draw &draw)
+    {
+        asks_ = draw.From(1, 3);
+        holder_ends_ = draw.Coin();
+        sched_givers_begin();
+        for (int which : {kGoes, kOne, kOther})
+            SCHED_REQUIRE(sched_saver_join(which));
+    }
+
+    std::vector<std::function<void()>> Bodies() override
+    {
+        return {[this] { Ask(kOne, 0); },
+            [this] {
+                Ask(kOther, 1);
+                has_ended_ = holder_ends_ && sched_holder_ends();
+                if (has_ended_)
+                    SCHED_REQUIRE(sched_saver_room(kOther, kRoom) == 0);
+            },
+            [] {
+                sched_giver_leave(kGoes);
+                sched_saver_join(kGoes);
+                sched_giver_leave(kGoes);
+            }};
+    }
+
+    bool WaitsStay() const override { return true; }
+
+    void Judge() override
+    {
+        SCHED_REQUIRE(sched_saver_room(kOther, kRoom) == (has_ended_ ? 0 : kRoom - 1));
+        for (int which : {kOne, kOther})
+            sched_giver_leave(which);
+        sched_givers_end();
+    }
+
+  private:
+    static constexpr int kGoes = 0, kOne = 1, kOther = 2;
+    static constexpr uint64_t kRoom = 10;
+
+    void Ask(int which, uint64_t before)
+    {
+        for (uint64_t i = 0; i < asks_; i++) {
+            uint64_t room = sched_saver_room(which, kRoom);
+            bool fits = room == kRoom - before || room == kRoom - before - 1;
+            SCHED_REQUIRE(fits || (room == 0 && holder_ends_), "%" PRIu64 " bytes", room);
+        }
+    }
+
+    uint64_t asks_;
+    bool holder_ends_, has_ended_ = false;
+};
+
+TEST(Sched_Giver, LeavingBesideSavers_PromisesWhatIsLeft)
+{
+    ExpectHolds(ExploreRandom(Make<LeavingBesideSavers>()));
 }
 
 TEST(Sched_Giver, LostSignal_IsCaught)

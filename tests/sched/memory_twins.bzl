@@ -172,7 +172,7 @@ def giver_twins():
     # ---- Twins of who answers for a holder. One that is called leaves.
     giver_twin(
         name = "leaves_in_its_call",
-        edit = "/while [(]giver->is_called[)]/,+1d",
+        edit = "/while [(]giver->call_count != 0[)]/,+1d",
         scenario = "Sched_Giver.Leaving*",
     )
 
@@ -181,4 +181,18 @@ def giver_twins():
         name = "leaves_a_holder_that_ended",
         edit = "s/if [(]giver->holder != NULL[)]/if (true)/",
         scenario = "Sched_Giver.Leaving*",
+    )
+
+    # The first of two calls that is over ends both.
+    giver_twin(
+        name = "call_ends_others",
+        edit = "s/giver->call_count--;/giver->call_count = 0;/",
+        scenario = "Sched_Giver.LeavingBesideSavers*",
+    )
+
+    # A holder ends while a saver is called.
+    giver_twin(
+        name = "holder_ends_in_a_call",
+        edit = "s/if [(]giver->call_count == 0[)]/if (true)/",
+        scenario = "Sched_Giver.LeavingBesideSavers*",
     )

@@ -86,6 +86,7 @@ struct mbr_paged {
     mbr_heap heap;
     mbr_paged_shape shape;
     mbr_giver giver;     /* of its own area's holder */
+    mbr_giver saver;     /* of the saved area's, where it saves elsewhere */
     mbr_table sequences; /* records by handle; has a lock of its own */
     mbr_lock lock;
     mbr_condition moved; /* some record is not MOVING any more */
@@ -177,6 +178,11 @@ void mbr_paged_empty_slot_locked(mbr_paged *store, mbr_paged_record *record, uin
 /* Notes up to where appending changes nothing but the length. */
 void mbr_paged_quieten_locked(mbr_paged *store, mbr_paged_record *record)
     MBR_REQUIRES(&store->lock);
+
+/* ---- preempt.c ------------------------------------------------------------------------------- */
+/* What of so much room for saved pages its sequences would take if they went; any thread, with no
+ * lock held. */
+uint64_t mbr_paged_would_save(mbr_paged *store, uint64_t room_bytes);
 
 /* ---- move.c: the transaction ----------------------------------------------------------------- */
 typedef enum mbr_paged_purpose {

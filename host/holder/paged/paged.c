@@ -6,6 +6,13 @@
 
 MBR_GIVER_CALLS_DEFINE(mbr_paged, giver_calls);
 
+static uint64_t would_save(void *self, uint64_t room_bytes)
+{
+    return mbr_paged_would_save(self, room_bytes);
+}
+
+static const mbr_giver_calls saver_calls = {would_save, NULL};
+
 /* ---- Life */
 
 /* Rows are the processor's to write and to copy, and extents come and go. */
@@ -78,6 +85,21 @@ static mbr_status take_areas(mbr_paged *store, mbr_error *error)
     return status;
 }
 
+/* From here on it may be asked. */
+static mbr_status answer_pressure(mbr_paged *store, mbr_error *error)
+{
+    mbr_status status = MBR_OK;
+    if (store->saves_elsewhere)
+        status = mbr_saver_join(
+            store->manager, store->saved.holder, &saver_calls, store, &store->saver, error);
+    if (status == MBR_OK)
+        status = mbr_giver_join(
+            store->manager, store->own.holder, &giver_calls, store, &store->giver, error);
+    if (status != MBR_OK)
+        mbr_giver_leave(&store->saver);
+    return status;
+}
+
 /* What is left without its areas. */
 static void finish(mbr_paged *store)
 {
@@ -117,7 +139,7 @@ mbr_status mbr_paged_create(
     mbr_table_init(&made->sequences, "sequence", &made->heap);
     mbr_lock_init(&made->lock, MBR_RANK_CLIENT);
     mbr_condition_init(&made->moved);
-    status = mbr_giver_join(manager, own.holder, &giver_calls, made, &made->giver, error);
+    status = answer_pressure(made, error);
     if (status != MBR_OK) {
         return_area(made, &made->own);
         return_area(made, &made->saved);
@@ -137,6 +159,7 @@ mbr_status mbr_paged_destroy(mbr_paged *store, mbr_error *error)
         return mbr_fail(
             error, MBR_IN_USE, "%lu sequences of the store live; end them first", count);
     mbr_giver_leave(&store->giver); /* what it has left goes by this call alone */
+    mbr_giver_leave(&store->saver);
     mbr_status status = mbr_area_release(store, &store->own, error);
     if (status == MBR_OK)
         status = mbr_area_release(store, &store->saved, error);

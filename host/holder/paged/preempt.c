@@ -107,24 +107,34 @@ mbr_status mbr_paged_restore(
 
 /* ---- Pressure */
 
-/* What the saved holder would be granted now. Under the store's own authority it would take what
- * the store gives, so nobody would gain: 0. */
-static uint64_t saved_room_bytes(const mbr_paged *store)
+/* What the saved holder's allowance leaves. */
+static uint64_t allowed_bytes(const mbr_paged *store)
+{
+    mbr_holder_figures payer = {MBR_SIZED(mbr_holder_figures)};
+    uint64_t allowed = 0;
+    if (mbr_manager_read_holder(store->manager, store->saved.holder, &payer, NULL) != MBR_OK)
+        return 0;
+    if (payer.allowance_bytes == MBR_NO_ALLOWANCE)
+        return UINT64_MAX;
+    mbr_sub(payer.allowance_bytes, payer.granted_bytes + payer.charged_bytes, &allowed);
+    return allowed;
+}
+
+/* What the saved holder would be granted now, once the stores that save there and were made before
+ * have what they would take. Under the store's own authority it would take what the store gives, so
+ * nobody would gain: 0. */
+static uint64_t saved_room_bytes(mbr_paged *store)
 {
     mbr_binding_figures binding = {MBR_SIZED(mbr_binding_figures)};
     mbr_authority_figures books = {MBR_SIZED(mbr_authority_figures)};
-    mbr_holder_figures payer = {MBR_SIZED(mbr_holder_figures)};
     if (!store->saves_elsewhere ||
         mbr_manager_read_binding(store->manager, store->saved.binding, &binding, NULL) != MBR_OK ||
-        mbr_manager_read_authority(store->manager, binding.authority, &books, NULL) != MBR_OK ||
-        mbr_manager_read_holder(store->manager, store->saved.holder, &payer, NULL) != MBR_OK)
+        mbr_manager_read_authority(store->manager, binding.authority, &books, NULL) != MBR_OK)
         return 0;
-    uint64_t left = 0, allowed = UINT64_MAX;
+    uint64_t left = 0;
     mbr_sub(books.limit_bytes, books.claimed_bytes, &left);
-    if (payer.allowance_bytes != MBR_NO_ALLOWANCE &&
-        !mbr_sub(payer.allowance_bytes, payer.granted_bytes + payer.charged_bytes, &allowed))
-        allowed = 0;
-    return mbr_min(left, allowed);
+    return mbr_min(mbr_saver_room(&store->saver, left, false),
+        mbr_saver_room(&store->saver, allowed_bytes(store), true));
 }
 
 /* Counts each page that the record alone has for its extent. */
@@ -141,25 +151,37 @@ static void mark_yield_locked(mbr_paged *store, const mbr_paged_record *record,
     }
 }
 
-/* Extents that would be empty if sequences went, in the order in which they would, as far as the
- * saved area has room for their pages. */
-static uint64_t yield_locked(mbr_paged *store, uint64_t room_bytes) MBR_REQUIRES(&store->lock)
+/* The first of the yielding that stays, as the saved area has no room for its pages (NULL: none),
+ * when they go in their order; *page_count: of those that go. */
+static const mbr_paged_record *first_staying_locked(
+    mbr_paged *store, uint64_t room_bytes, uint64_t *page_count) MBR_REQUIRES(&store->lock)
 {
     const mbr_paged_area *saved = &store->saved;
-    uint64_t extent_count = 0, room_pages = 0;
+    uint64_t room_pages = 0;
     if (store->saves_elsewhere)
         room_pages = saved->free_count +
             mbr_min(room_bytes / saved->extent_bytes, saved->absent_count) * saved->extent_pages;
-    mbr_paged_record *record;
+    const mbr_paged_record *record;
+    *page_count = 0;
     DL_FOREACH(store->yielding, record)
     {
         if (record->state == MBR_PAGED_MOVING)
             continue;
-        if (record->exclusive_count > room_pages)
+        if (record->exclusive_count > room_pages - *page_count)
             break;
-        room_pages -= record->exclusive_count;
-        mark_yield_locked(store, record, &extent_count);
+        *page_count += record->exclusive_count;
     }
+    return record;
+}
+
+/* Extents that would be empty if those sequences went. */
+static uint64_t yield_locked(mbr_paged *store, uint64_t room_bytes) MBR_REQUIRES(&store->lock)
+{
+    uint64_t extent_count = 0, page_count;
+    const mbr_paged_record *end = first_staying_locked(store, room_bytes, &page_count);
+    for (const mbr_paged_record *at = store->yielding; at != end; at = at->next)
+        if (at->state != MBR_PAGED_MOVING)
+            mark_yield_locked(store, at, &extent_count);
     for (uint32_t i = 0; i < store->own.extent_count; i++)
         store->own.extents[i].yield_count = 0;
     return extent_count;
@@ -169,6 +191,21 @@ static uint64_t yield_locked(mbr_paged *store, uint64_t room_bytes) MBR_REQUIRES
 static bool is_held(const mbr_paged *store)
 {
     return mbr_range_is_held(store->manager, store->own.binding, store->own.range, 0);
+}
+
+uint64_t mbr_paged_would_save(mbr_paged *store, uint64_t room_bytes)
+{
+    if (is_held(store))
+        return 0;
+    const mbr_paged_area *saved = &store->saved;
+    uint64_t page_count, missing = 0;
+    room_bytes = mbr_min(room_bytes, allowed_bytes(store));
+    mbr_lock_take(&store->lock);
+    first_staying_locked(store, room_bytes, &page_count);
+    mbr_sub(page_count, saved->free_count, &missing);
+    mbr_lock_drop(&store->lock);
+    return (missing / saved->extent_pages + (missing % saved->extent_pages != 0)) *
+        saved->extent_bytes;
 }
 
 uint64_t mbr_paged_could_give(mbr_paged *store, uint64_t wanted_bytes)

@@ -1,0 +1,191 @@
+// Paged stores that save into one authority: its room is promised once, and what each says that it
+// could give it then gives, whoever else gave before.
+#include "tests/unit/holder/pressed/world.h"
+
+#include <algorithm>
+#include <memory>
+#include <random>
+
+namespace membrane
+{
+namespace
+{
+
+/* A store on a holder of its own, with sequences of a MiB that may go. */
+class Saving
+{
+  public:
+    Saving(HostWorld &world, Elsewhere &elsewhere, mbr_holder_handle saved, const char *name)
+        : payer(world, MBR_ROLE_KV, name), world_(world)
+    {
+        auto request = paged_request(world, payer.handle);
+        request.saved_binding = elsewhere.binding;
+        request.saved_holder = saved;
+        EXPECT_EQ(MBR_OK, mbr_paged_create(world.manager, &request, &store, &world.error))
+            << world.error.text;
+    }
+    ~Saving()
+    {
+        for (mbr_paged_sequence each : offered_)
+            EXPECT_EQ(MBR_OK, mbr_paged_end(store, each, &world_.error));
+        EXPECT_EQ(MBR_OK, mbr_paged_destroy(store, &world_.error)) << world_.error.text;
+    }
+    void offer(uint64_t count, uint64_t bytes = kMiB)
+    {
+        for (uint64_t i = 0; i < count; i++) {
+            offered_.push_back(begin_paged(world_, store, bytes));
+            EXPECT_EQ(MBR_OK, mbr_paged_offer(store, offered_.back(), &world_.error));
+        }
+    }
+    uint64_t could() { return mbr_paged_could_give(store, UINT64_MAX); }
+    uint64_t give(uint64_t bytes) { return mbr_paged_give(store, bytes); }
+    uint64_t preempted()
+    {
+        auto figures = sized<mbr_paged_figures>();
+        EXPECT_EQ(MBR_OK, mbr_paged_read(store, &figures, &world_.error));
+        return figures.preempted_count;
+    }
+
+    Payer payer;
+    mbr_paged *store = nullptr;
+
+  private:
+    HostWorld &world_;
+    std::vector<mbr_paged_sequence> offered_;
+};
+
+TEST(Saved, RoomOfOneAuthority_IsPromisedOnce)
+{
+    HostWorld world(kLimit);
+    SKIP_WITHOUT_HOST_MEMORY(world);
+    Elsewhere elsewhere(world, 3 * kMiB);
+    Saving first(world, elsewhere, elsewhere.holder, "first");
+    {
+        Saving second(world, elsewhere, elsewhere.create_holder("another"), "second");
+        second.offer(2);
+        EXPECT_EQ(2 * kMiB, second.could());
+        first.offer(2);
+        EXPECT_EQ(2 * kMiB, first.could()) << "made first, it has the room first";
+        EXPECT_EQ(kMiB, second.could());
+        EXPECT_EQ(kMiB, second.give(kMiB));
+        EXPECT_EQ(2 * kMiB, first.give(2 * kMiB));
+        EXPECT_EQ(0u, first.could() + second.could());
+    }
+    EXPECT_TRUE(world.clean());
+}
+
+TEST(Saved, StoreThatIsGone_LeavesItsRoomToTheNext)
+{
+    HostWorld world(kLimit);
+    SKIP_WITHOUT_HOST_MEMORY(world);
+    Elsewhere elsewhere(world, 2 * kMiB);
+    auto first = std::make_unique<Saving>(world, elsewhere, elsewhere.holder, "first");
+    Saving second(world, elsewhere, elsewhere.holder, "second");
+    first->offer(2);
+    second.offer(2);
+    EXPECT_EQ(0u, second.could());
+    first.reset();
+    EXPECT_EQ(2 * kMiB, second.could());
+    EXPECT_EQ(2 * kMiB, second.give(UINT64_MAX));
+}
+
+TEST(Saved, AllowanceOfOneHolder_IsPromisedOnceAndOfTwoToEach)
+{
+    HostWorld world(kLimit);
+    SKIP_WITHOUT_HOST_MEMORY(world);
+    Elsewhere elsewhere(world, kLimit);
+    mbr_holder_handle narrow = elsewhere.create_holder("narrow", 2 * kMiB);
+    mbr_holder_handle other = elsewhere.create_holder("other", kMiB);
+    Saving first(world, elsewhere, narrow, "first");
+    Saving second(world, elsewhere, other, "second");
+    Saving third(world, elsewhere, narrow, "third");
+    first.offer(1);
+    second.offer(2);
+    third.offer(2);
+    EXPECT_EQ(kMiB, first.could());
+    EXPECT_EQ(kMiB, second.could());
+    EXPECT_EQ(kMiB, third.could());
+    for (Saving *each : {&third, &second, &first})
+        EXPECT_EQ(kMiB, each->give(kMiB));
+}
+
+TEST(Saved, HolderThatHasEnded_HasNoRoom)
+{
+    HostWorld world(kLimit);
+    SKIP_WITHOUT_HOST_MEMORY(world);
+    Elsewhere elsewhere(world, kLimit);
+    auto request = world.holder_request(MBR_ROLE_STAGING, "ends");
+    request.authority = elsewhere.authority;
+    mbr_holder_handle ends;
+    ASSERT_EQ(MBR_OK, mbr_manager_create_holder(world.manager, &request, &ends, &world.error));
+    Saving first(world, elsewhere, ends, "first");
+    Saving second(world, elsewhere, elsewhere.holder, "second");
+    first.offer(1);
+    second.offer(1);
+    ASSERT_EQ(MBR_OK, mbr_manager_destroy_holder(world.manager, ends, &world.error))
+        << world.error.text;
+    EXPECT_EQ(0u, first.could());
+    EXPECT_EQ(0u, first.give(UINT64_MAX));
+    EXPECT_EQ(kMiB, second.could());
+}
+
+/* Where all together could not serve it, nobody gives for it. */
+TEST(Saved, TicketThatAllTogetherCannotServe_PreemptsNobody)
+{
+    HostWorld world(kLimit);
+    SKIP_WITHOUT_HOST_MEMORY(world);
+    Elsewhere elsewhere(world, 2 * kMiB);
+    Saving first(world, elsewhere, elsewhere.holder, "first");
+    Saving second(world, elsewhere, elsewhere.holder, "second");
+    first.offer(2);
+    second.offer(2);
+    auto rest = fill(world);
+    {
+        Waiter waiter(world, 3 * kMiB);
+        EXPECT_EQ(MBR_TICKET_WAITING, waiter.state());
+        EXPECT_EQ(0u, first.preempted() + second.preempted());
+        Waiter less(world, 2 * kMiB);
+        less.wait_and_return();
+        EXPECT_EQ(2u, first.preempted() + second.preempted());
+    }
+    EXPECT_EQ(MBR_OK, world.release(rest.range));
+}
+
+/* Sequences and extents of any size; in any order of giving. */
+TEST(Saved, WhatEachSaysThatItCouldGive_ItThenGives)
+{
+    constexpr uint32_t kStores = 3, kRounds = 40, kSeed = 7;
+    HostWorld world(64 * kMiB);
+    SKIP_WITHOUT_HOST_MEMORY(world);
+    std::mt19937 random(kSeed);
+    auto draw = [&](uint64_t most) { return random() % most + 1; };
+    uint64_t given = 0, short_of = 0;
+    for (uint32_t round = 0; round < kRounds; round++) {
+        SCOPED_TRACE(round);
+        Elsewhere elsewhere(world, draw(8) * kMiB);
+        std::vector<std::unique_ptr<Saving>> stores;
+        for (uint32_t i = 0; i < kStores; i++) {
+            bool is_narrow = draw(2) == 1;
+            mbr_holder_handle payer =
+                is_narrow ? elsewhere.create_holder("narrow", draw(4) * kMiB) : elsewhere.holder;
+            stores.push_back(std::make_unique<Saving>(world, elsewhere, payer, "store"));
+            for (uint64_t k = draw(4); k-- > 0;)
+                stores.back()->offer(1, draw(160) * 16384);
+        }
+        std::vector<std::pair<Saving *, uint64_t>> said;
+        for (auto &each : stores)
+            said.emplace_back(each.get(), each->could());
+        std::shuffle(said.begin(), said.end(), random);
+        for (auto &[store, bytes] : said) {
+            EXPECT_LE(bytes, store->give(bytes));
+            given += bytes;
+            short_of += bytes == 0;
+        }
+        stores.clear();
+    }
+    EXPECT_LT(0u, given);
+    EXPECT_LT(0u, short_of) << "no room was scarce";
+}
+
+} // namespace
+} // namespace membrane
