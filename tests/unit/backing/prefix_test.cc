@@ -111,6 +111,41 @@ TEST(Prefix, AnyOrderOfEnds_LastOneReturnsIt)
     } while (std::next_permutation(order.begin(), order.end()));
 }
 
+/* I8: who is left cannot refuse the bill, and gets nothing more until it is below its allowance. */
+TEST(Prefix, SurvivorPastItsAllowance_PaysAllTheSame)
+{
+    World world;
+    mbr_holder *poor = nullptr;
+    mbr_holder_options options = {"poor", MBR_ROLE_KV, 2 * kGranule, false, {}};
+    ASSERT_EQ(MBR_OK, mbr_holder_create(world.authority, &options, &poor, nullptr));
+    mbr_range *source = world.reserve(64 * kGranule, kFour);
+    ASSERT_EQ(MBR_OK, world.grow(source, 0, 8 * kGranule));
+    mbr_prefix *prefix = make(world, source, 8 * kGranule);
+    mbr_range *sharer = world.reserve(64 * kGranule, kFour);
+    mbr_prefix_attach_result result = {};
+    result.struct_size = sizeof(result);
+    ASSERT_EQ(MBR_OK, mbr_prefix_map_into(prefix, &sharer, 1, nullptr, poor, &result, nullptr));
+    world.end(source);
+    EXPECT_EQ(0u, world.charged(poor));
+    mbr_prefix_end(prefix);
+    mbr_holder_figures bill = {};
+    bill.struct_size = sizeof(bill);
+    mbr_holder_figures_read(poor, &bill);
+    EXPECT_EQ(8 * kGranule, bill.charged_bytes);
+    EXPECT_EQ(6 * kGranule, bill.oversubscribed_bytes);
+    EXPECT_EQ(8 * kGranule, world.fake.owned());
+    EXPECT_TRUE(world.agree());
+    mbr_range_part part = {sharer, 0, 8 * kGranule, 4 * kGranule};
+    mbr_grow_options by_it = {};
+    by_it.holder = poor;
+    EXPECT_EQ(MBR_OVER_BUDGET, world.grow_with(by_it, part));
+    EXPECT_TRUE(mbr_range_is_committed_to(sharer, 8 * kGranule));
+    world.end(sharer);
+    EXPECT_EQ(0u, world.charged(poor));
+    EXPECT_TRUE(world.agree());
+    EXPECT_EQ(MBR_OK, mbr_holder_destroy(poor, nullptr));
+}
+
 TEST(Prefix, HeldAlone_CanBeMappedAgain)
 {
     World world;

@@ -147,9 +147,13 @@ class Life
     // What it commits and shares is what the walk says, and every row holds what was written.
     void compare(const Tracked &one, uint64_t shared)
     {
-        uint64_t held = 0;
-        for (const Walked &group : walked_)
+        uint64_t held = 0, never_back = 0, need = 0;
+        for (const Walked &group : walked_) {
             held += group.held_bytes(one.before_append, one.ids.size());
+            never_back += group.held_bytes(0, one.ids.size());
+        }
+        ASSERT_EQ(MBR_OK, mbr_kv_need_bytes(world_.kv, one.ids.size(), &need, nullptr));
+        ASSERT_EQ(never_back, need);
         auto figures = world_.read(one);
         ASSERT_EQ(shared, figures.shared_bytes);
         ASSERT_EQ(held - shared, figures.committed_bytes) << one.ids.size() << " tokens";
