@@ -262,6 +262,8 @@ static int run_check_all(uint32_t device, const uint64_t *arguments)
     for (uint64_t i = 0; i < 4 * arguments[1]; i++)
         wrong += load(sim_view(device, arguments[0] + 4 * i)) !=
             ((uint32_t)(i / 4) ^ (uint32_t)arguments[2]);
+    if (wrong == 0) /* others may add to it meanwhile */
+        return SIM_OK;
     uint64_t result = sim_view(device, arguments[3]);
     store(result, load(result) + wrong);
     return SIM_OK;
