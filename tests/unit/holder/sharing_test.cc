@@ -109,9 +109,30 @@ TEST(Sharing, RandomWorlds_PrivateBytesAreTheHeldExtentsWithoutTheShared)
     });
 }
 
-TEST(Sharing, RandomWorlds_RefusalNamesTheNextPrefixAndTheLargestExtent)
+// Which other layouts share the prefix with their default extents.
+uint32_t OtherLayouts(const World &world, uint64_t prefix)
 {
-    uint64_t refused = 0, no_prefix = 0, no_extent = 0;
+    uint32_t found = 0;
+    for (int kind = 0; kind < MBR_LAYOUT_COUNT; kind++) {
+        World other = world;
+        other.request = {static_cast<mbr_layout_kind>(kind), world.request.max_tokens,
+            world.request.granule_bytes, 0, 0};
+        mbr_layout layout;
+        mbr_extents extents;
+        if (kind == world.request.kind ||
+            mbr_layout_init(&layout, &other.group, &other.request, nullptr) != MBR_GEOMETRY_OK ||
+            mbr_extents_init(&extents, &layout, 0, nullptr) != MBR_GEOMETRY_OK)
+            continue;
+        auto rows = oracle::Rows(other, layout.window_tokens);
+        auto boundaries = oracle::Boundaries(extents.rule, layout.span_bytes);
+        found |= uint32_t{Count(other, layout, rows, boundaries, prefix).extents != 0} << kind;
+    }
+    return found;
+}
+
+TEST(Sharing, RandomWorlds_RefusalNamesTheNextPrefixTheLargestExtentAndTheLayouts)
+{
+    uint64_t refused = 0, no_prefix = 0, no_extent = 0, other_layout = 0;
     ForRandomWorlds(400, [&](const World &world, const mbr_extents &extents, auto &draw) {
         const mbr_layout &layout = extents.layout;
         uint64_t prefix = draw.Between(0, layout.max_tokens);
@@ -132,6 +153,8 @@ TEST(Sharing, RandomWorlds_RefusalNamesTheNextPrefixAndTheLargestExtent)
             next <= layout.max_tokens && Count(world, layout, rows, boundaries, next).extents == 0)
             next++;
         ASSERT_EQ(refusal.prefix_tokens, next <= layout.max_tokens ? next : 0) << prefix;
+        ASSERT_EQ(refusal.layouts, OtherLayouts(world, prefix)) << prefix;
+        other_layout += refusal.layouts != 0;
         no_prefix += refusal.prefix_tokens == 0;
         no_extent += refusal.extent_bytes == 0;
         uint64_t unit = layout.window_bytes != 0 ? layout.window_bytes : layout.granule_bytes;
@@ -147,6 +170,7 @@ TEST(Sharing, RandomWorlds_RefusalNamesTheNextPrefixAndTheLargestExtent)
     EXPECT_GT(refused, 100u);
     EXPECT_GT(no_prefix, 10u);
     EXPECT_GT(no_extent, 10u);
+    EXPECT_GT(other_layout, 10u);
 }
 
 mbr_extents Extents(const char *model, mbr_layout_kind kind, uint64_t extent_bytes)

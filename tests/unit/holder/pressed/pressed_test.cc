@@ -132,6 +132,36 @@ TEST(Pressed, SleepersArena_GivesFreeChunksAndNoContents)
     EXPECT_EQ(MBR_OK, world.release(rest.range));
 }
 
+/* Whoever has to give saves and destroys; nobody answers for it. */
+TEST(Pressed, State_GivesNothingUntilItIsDestroyed)
+{
+    HostWorld world(kLimit);
+    Payer payer(world, MBR_ROLE_KV, "states");
+    const uint64_t buffers[] = {2 * kMiB, kMiB};
+    auto request = sized<mbr_states_request>();
+    request.buffer_count = 2;
+    request.buffer_bytes = buffers;
+    request.binding = world.binding;
+    request.holder = payer.handle;
+    mbr_states *states;
+    ASSERT_EQ(MBR_OK, mbr_states_create(world.manager, &request, &states, &world.error));
+    mbr_state *state;
+    ASSERT_EQ(MBR_OK, mbr_state_create(states, world.stream, 0, nullptr, &state, &world.error))
+        << world.error.text;
+    auto rest = fill(world);
+    payer.given();
+    {
+        Waiter waiter(world, 2 * kMiB);
+        EXPECT_EQ(MBR_TICKET_WAITING, waiter.state());
+        EXPECT_EQ(0u, payer.given());
+        ASSERT_EQ(MBR_OK, mbr_state_destroy(state, nullptr, 0, &world.error));
+        waiter.wait_and_return();
+        EXPECT_TRUE(world.clean());
+    }
+    EXPECT_EQ(MBR_OK, mbr_states_destroy(states, &world.error)) << world.error.text;
+    EXPECT_EQ(MBR_OK, world.release(rest.range));
+}
+
 /* ---- Paged stores */
 
 TEST(Pressed, PagedStore_GivesFreePagesAndNoneInUse)
