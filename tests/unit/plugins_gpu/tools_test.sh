@@ -35,7 +35,8 @@ export STANDIN_CLEAN STANDIN_GRANULE_MIN_BYTES
 tools/membrane inspect "$name" >inspect.txt
 grep -q 'mechanism device0: .*its own memory' inspect.txt || fail "inspect: $(cat inspect.txt)"
 grep -q 'capabilities *allocator, virtual, shared, order, transfer' inspect.txt || fail "inspect: $(cat inspect.txt)"
-replay --verify --fork-every 10 >replay.txt
+replay --verify --fork-every 10 --sleep-every 15 --weights 8MiB >replay.txt
 grep -q 'marks written, .* read back, all as written' replay.txt || fail "replay: $(cat replay.txt)"
+grep -q 'caches  *slept and woke [1-9].* refused 0 times, begun anew 0 times' replay.txt || fail "replay: $(cat replay.txt)"
 grep -q 'at the end 0 bytes charged, 0 mapped, 0 owned, 0 reservations; audit clean' replay.txt ||
     fail "replay: $(cat replay.txt)"

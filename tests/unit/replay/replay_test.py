@@ -147,12 +147,35 @@ class Report(unittest.TestCase):
         weights = report["weights"]
         self.assertGreaterEqual(weights["sleeps"], 4)
         self.assertEqual((weights["wakes"], weights["refused"]), (weights["sleeps"], 0))
+        caches = report["caches"]
+        self.assertGreaterEqual(caches["sleeps"], 8)
+        self.assertEqual((caches["refused"], caches["lost"]), (0, 0))
         self.assertLessEqual(report["bytes"]["ahead"]["peak"], 64 << 20)
         pages = report["pages"]
         self.assertGreater(pages["verified_rows"], pages["written_rows"])
         self.assertGreater(min(pages["forks"], pages["copied_bytes"], pages["rewinds"], pages["preemptions"]), 0)
         self.assertEqual(pages["dropped"], 0)
         self.assertEqual(report["goals"]["peak_owned_over_peak_live"]["verdict"], "not judged")
+
+    def test_caches_sleep_and_wake_in_every_shape(self):
+        sliding = SMALL + ",window=1024+layers=2,heads=2,dim=64,bytes=2,planes=2"
+        more = ["--verify", "--paged", "--fork-every", "2", "--extent", "64KiB", "--max-requests", "12"]
+        sleep = ["--sleep-every", "2", "--weights", "1MiB"]
+        for layout, model, prefix, budget in (("head-major", SMALL, "declared", "1GiB"),
+                                              ("seq-major", sliding, "declared", "1GiB"),
+                                              ("token-major", SMALL, "none", "64MiB"),
+                                              ("window-major", sliding, "auto", "64MiB")):
+            arguments = [SAMPLE, "--budget", budget, "--model", model, "--layout", layout, "--prefix", prefix, *more]
+            awake, asleep = replay(self, *arguments), replay(self, *arguments, *sleep)
+            self.check_end(asleep)
+            self.assertEqual(awake["caches"], {"sleeps": 0, "slept_bytes": 0, "refused": 0, "lost": 0})
+            caches = asleep["caches"]
+            self.assertGreaterEqual(caches["sleeps"], 4)
+            self.assertGreater(caches["slept_bytes"], 1 << 20)
+            self.assertEqual(caches["lost"], 0)
+            self.assertGreater(asleep["contents"]["verified_marks"], awake["contents"]["verified_marks"])
+            for what in ("verified_rows", "preemptions"):
+                self.assertGreater(asleep["pages"][what], awake["pages"][what])
 
     def test_stamps_without_virtual_memory(self):
         for way in ("whole", "copy"):
@@ -539,6 +562,8 @@ class BadInput(unittest.TestCase):
         self.refused(2, ["--protect", "--eager"], *trusted, "--protect", "--eager", "copy")
         self.refused(2, ["--paged", "--tenant"], "--verify", "--paged", "--tenant", "a=x", "--tenant", "b=y")
         self.refused(2, ["--weights", "--sleep-every"], *trusted, "--weights", "1MiB")
+        self.refused(2, ["--sleep-every", "populate=0"], *trusted, "--sleep-every", "2", "--option", "populate=0")
+        self.refused(2, ["--sleep-every", "--eager"], *trusted, "--sleep-every", "2", "--eager", "copy")
         self.refused(2, ["--option", "NAME=VALUE"], *trusted, "--option", "granule")
         self.refused(2, ["--option", "one more than 8"], *trusted, *["--option", "a=b"] * 9)
         self.refused(1, ["nosuch"], *trusted, "--option", "nosuch=1")

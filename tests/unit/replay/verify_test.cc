@@ -6,13 +6,18 @@ extern "C" {
 #include "tools/cli/replay/stamp.h"
 }
 
+#include "tests/support/faulty/failing.h"
+
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include <sys/mman.h>
 
@@ -28,7 +33,12 @@ class Meddler
   public:
     using Work = std::function<bool(uint64_t address, uint64_t bytes)>;
 
-    explicit Meddler(Work work) : work_(std::move(work)) {}
+    explicit Meddler(Work work, std::function<void()> rest = {})
+        : work_(std::move(work)), rest_(std::move(rest))
+    {
+        if (rest_)
+            seam_.rest = [](void *context) { static_cast<Meddler *>(context)->rest_(); };
+    }
 
     const mbr_replay_meddler *seam() const { return &seam_; }
     bool done() const { return done_; }
@@ -43,7 +53,8 @@ class Meddler
     }
 
     Work work_;
-    mbr_replay_meddler seam_ = {meddle, this};
+    std::function<void()> rest_; // while the caches sleep
+    mbr_replay_meddler seam_ = {meddle, this, nullptr};
     std::mutex mutex_;
     bool done_ = false;
 };
@@ -104,7 +115,6 @@ class Verify : public ::testing::Test
     {
         mbr_replay_load load = {
             "replay", "layers=8,heads=2,dim=64,bytes=2,planes=2", trace, MBR_NO_ALLOWANCE};
-        mbr_replay_report report;
         char line[MBR_REPLAY_TEXT_BYTES];
         options.meddler = meddler == nullptr ? nullptr : meddler->seam();
         int code = mbr_replay_run(&options, MBR_REPLAY_ALONE, &load, 1, &report, line);
@@ -113,8 +123,24 @@ class Verify : public ::testing::Test
         verified = report.verified_count;
         forks = report.fork_count;
         pages = report.pages;
+        caches = report.caches;
         mbr_replay_report_finish(&report);
         return code;
+    }
+    // The same plugin, with faults.
+    void use(const membrane::Faulty &faulty)
+    {
+        auto list = faulty.options();
+        options.plugin = "tests/support/libmembrane-faulty.so";
+        options.plugin_option_count = static_cast<uint32_t>(list.size());
+        std::copy(list.begin(), list.end(), options.plugin_options);
+    }
+    void expect_nothing_left() const
+    {
+        EXPECT_STREQ(report.audit, "clean");
+        EXPECT_EQ(report.final_charged + report.final_mapped + report.final_owned +
+                report.final_reservations,
+            0U);
     }
     using Place = std::function<uint64_t(uint64_t address, uint64_t bytes)>;
 
@@ -151,7 +177,9 @@ class Verify : public ::testing::Test
     std::string text;
     uint64_t written = 0, verified = 0, forks = 0;
     mbr_replay_pages_report pages = {};
-    uint64_t target = 0; // the address that a test changed
+    mbr_replay_caches_report caches = {};
+    mbr_replay_report report = {}; // its figures; what it points to is gone
+    uint64_t target = 0;           // the address that a test changed
 };
 
 TEST_F(Verify, NobodyMeddles_EveryStampIsReadBackMoreThanOnce)
@@ -222,6 +250,103 @@ TEST_F(Verify, WeightsThatAreChangedWhileTheyRest_AreFound)
     Wrong wrong = expect_found(meddler);
     EXPECT_EQ(wrong.found.index, wrong.expected.index + 1) << text;
     EXPECT_EQ(wrong.expected.writer.allocation, 1U) << text;
+}
+
+// ---- Caches that sleep
+
+TEST_F(Verify, CachesSleepAndWake_AndEveryStampIsReadBackOnceMore)
+{
+    ASSERT_EQ(run(nullptr), 0) << text;
+    uint64_t read_back = verified;
+    for (bool has_pages : {false, true}) {
+        options.has_pages = has_pages;
+        options.sleep_every = 5;
+        options.weight_bytes = UINT64_C(1) << 20;
+        uint64_t naps = 0;
+        Meddler meddler([](uint64_t, uint64_t) { return false; }, [&] { naps++; });
+        EXPECT_EQ(run(&meddler), 0) << text;
+        EXPECT_GT(caches.sleep_count, 5U);
+        EXPECT_EQ(caches.sleep_count, naps);
+        EXPECT_GT(caches.slept_bytes, caches.sleep_count << 20);
+        EXPECT_EQ(caches.refused_count + caches.lost_count, 0U);
+        EXPECT_GT(verified, read_back + caches.slept_bytes / kPage);
+        EXPECT_EQ(pages.dropped_count, 0U);
+    }
+}
+
+TEST_F(Verify, ARowThatIsWrongWhenTheCachesWoke_IsFoundBeforeTheNextStep)
+{
+    options.sleep_every = 5;
+    options.weight_bytes = UINT64_C(1) << 20;
+    replay_stamp stamp = {};
+    std::atomic<bool> has_slept{false};
+    Meddler meddler(
+        [&](uint64_t address, uint64_t bytes) {
+            if (!has_slept || stamp_at(address)->writer.allocation == 1 || bytes < 8 * kPage)
+                return false;
+            target = address + 5 * kPage;
+            stamp = *stamp_at(target);
+            stamp_at(target)->tokens ^= 1;
+            return true;
+        },
+        [&] { has_slept = true; });
+    Wrong wrong = expect_found(meddler);
+    EXPECT_TRUE(wrong.expected == stamp) << text;
+    EXPECT_EQ(caches.sleep_count, 1U) << text;
+}
+
+// There is no memory for them when they wake: whoever had it is served again from its start.
+TEST_F(Verify, CachesThatFindNoMemoryWhenTheyWake_BeginAnew)
+{
+    for (bool has_pages : {false, true}) {
+        membrane::Faulty faulty;
+        use(faulty);
+        faulty.plan.status = MBR_OUT_OF_MEMORY;
+        options.has_pages = has_pages;
+        options.sleep_every = 15;
+        options.weight_bytes = UINT64_C(1) << 20;
+        uint64_t naps = 0;
+        Meddler meddler([](uint64_t, uint64_t) { return false; },
+            [&] {
+                if (++naps == 2)
+                    faulty.fail(FAULTY_EXTENT_CREATE, 2, 2);
+            });
+        EXPECT_EQ(run(&meddler), 0) << text;
+        EXPECT_EQ(caches.lost_count, 1U);
+        EXPECT_EQ(caches.sleep_count + 1, naps);
+        EXPECT_GT(report.tenants[0].preempted, 0U);
+        EXPECT_EQ(report.tenants[0].served, report.tenants[0].total);
+        expect_nothing_left();
+    }
+}
+
+TEST_F(Verify, CachesWhoseWakeFails_EndTheRunWithTheReason)
+{
+    membrane::Faulty faulty;
+    use(faulty);
+    options.sleep_every = 15;
+    options.weight_bytes = UINT64_C(1) << 20;
+    Meddler meddler(
+        [](uint64_t, uint64_t) { return false; }, [&] { faulty.fail(FAULTY_MAP, 3, 1000); });
+    EXPECT_NE(run(&meddler), 0);
+    EXPECT_EQ(text.compare(0, 23, "the caches cannot wake:"), 0) << text;
+    EXPECT_EQ(caches.sleep_count, 0U);
+    expect_nothing_left();
+}
+
+// What sleeps has no room in an arena that is as large as the budget where weights sleep there,
+// too.
+TEST_F(Verify, ArenaWithoutRoom_LeavesTheCachesAwake)
+{
+    options.sleep_every = 2;
+    options.weight_bytes = UINT64_C(40) << 20;
+    options.budget_bytes = UINT64_C(48) << 20;
+    EXPECT_EQ(run(nullptr), 0) << text;
+    EXPECT_GT(caches.refused_count, 0U);
+    EXPECT_GT(caches.sleep_count, 0U);
+    EXPECT_EQ(caches.lost_count, 0U);
+    EXPECT_EQ(report.tenants[0].served + report.tenants[0].refused, report.tenants[0].total);
+    expect_nothing_left();
 }
 
 // ---- Paged stores

@@ -150,3 +150,30 @@ bool replay_end_leaf(replay_tenant *tenant, replay_run *run)
     run->leaf = NULL;
     return true;
 }
+
+/* ---- All at once */
+
+/* What there is no room for stays where it is: its next move restores it. */
+static bool move_all(replay_tenant *tenant, const char *what,
+    mbr_status (*move)(replay_pages *pages, replay_leaf *leaf, mbr_error *error))
+{
+    for (uint64_t i = 0; i < tenant->run_count; i++) {
+        mbr_error error = {MBR_SIZED(mbr_error)};
+        replay_leaf *leaf = tenant->runs[i].leaf;
+        mbr_status status = leaf == NULL ? MBR_OK : move(&tenant->sim->pages, leaf, &error);
+        if (MBR_STATUS_CLASS(status) != MBR_CLASS_EXHAUSTED &&
+            !judge(tenant->sim, what, status, &error))
+            return false;
+    }
+    return true;
+}
+
+bool replay_preempt_leaves(replay_tenant *tenant)
+{
+    return move_all(tenant, "be preempted", replay_leaf_preempt);
+}
+
+bool replay_restore_leaves(replay_tenant *tenant)
+{
+    return move_all(tenant, "be restored", replay_leaf_restore);
+}

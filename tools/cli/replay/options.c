@@ -1,6 +1,7 @@
 /* The options of `membrane replay`, and the command from reading the trace to printing the report.
  */
 #include "tools/cli/replay/tenants.h"
+#include "tools/cli/replay/world.h"
 
 #include "tools/cli/args.h"
 
@@ -107,7 +108,10 @@ static const struct argp_option option_table[] = {
     {"fork-every", KEY_FORK_EVERY, "COUNT", 0,
         "Of one request in COUNT a second answer, by a sequence that shares the prompt", 0},
     {"sleep-every", KEY_SLEEP_EVERY, "COUNT", 0,
-        "Keep weights beside the caches, which sleep and wake in turn after COUNT requests", 0},
+        "Keep weights beside the caches, which sleep and wake in turn after COUNT requests; at the "
+        "same moments the caches sleep and wake at once, and sequences of paged stores, which no "
+        "sleeper has, are preempted and restored. All of it is checked",
+        0},
     {"weights", KEY_WEIGHTS, "BYTES", 0, "Of them (default 64MiB)", 0},
     {"seed", KEY_SEED, "NUMBER", 0, "Of the contents that are written and checked (default 1)", 0},
     {"checkpoints", KEY_CHECKPOINTS, "COUNT", 0,
@@ -247,6 +251,10 @@ static error_t check_all(struct argp_state *state, mbr_replay_options *options)
         return mbr_args_bad(state,
             "--fork-every and --sleep-every are for one trace on virtual memory; without "
             "--tenant and --eager they would work");
+    if (options->sleep_every != 0 && !replay_is_resident(options))
+        return mbr_args_bad(state,
+            "--sleep-every copies all that sleeps, also what populate=0 has no pages for; without "
+            "that option of the plugin it would work");
     if (options->protects && options->eager != MBR_KV_GROWING)
         return mbr_args_bad(state,
             "--protect is of prefixes, which eager caches do not have; without --eager it would "

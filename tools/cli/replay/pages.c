@@ -237,20 +237,28 @@ mbr_status replay_leaf_begin(replay_pages *pages, replay_leaf *leaf, replay_leaf
     return status;
 }
 
+mbr_status replay_leaf_preempt(replay_pages *pages, replay_leaf *leaf, mbr_error *error)
+{
+    (void)pages;
+    return mbr_paged_preempt(leaf->store, leaf->sequence, NULL, error);
+}
+
+mbr_status replay_leaf_restore(replay_pages *pages, replay_leaf *leaf, mbr_error *error)
+{
+    mbr_status status = mbr_paged_restore(leaf->store, leaf->sequence, NULL, error);
+    return status == MBR_OK ? check_all(pages, leaf, error) : status;
+}
+
 mbr_status replay_leaf_follow(
     replay_pages *pages, replay_leaf *leaf, uint64_t tokens, mbr_error *error)
 {
-    mbr_status status = mbr_paged_restore(leaf->store, leaf->sequence, NULL, error);
-    if (status == MBR_OK)
-        status = check_all(pages, leaf, error);
+    mbr_status status = replay_leaf_restore(pages, leaf, error);
     return status == MBR_OK ? move(pages, leaf, tokens, error) : status;
 }
 
 mbr_status replay_leaf_end(replay_pages *pages, replay_leaf *leaf, mbr_error *error)
 {
-    mbr_status status = mbr_paged_restore(leaf->store, leaf->sequence, NULL, error);
-    if (status == MBR_OK)
-        status = check_all(pages, leaf, error);
+    mbr_status status = replay_leaf_restore(pages, leaf, error);
     mbr_status ended = mbr_paged_end(leaf->store, leaf->sequence, status == MBR_OK ? error : NULL);
     leaf->sequence.value = 0;
     replay_written_finish(&leaf->written);

@@ -40,6 +40,9 @@ mbr_status replay_leaf_begin(replay_pages *pages, replay_leaf *leaf, replay_leaf
 /* All it holds is checked, and it has `tokens` rows then. */
 mbr_status replay_leaf_follow(
     replay_pages *pages, replay_leaf *leaf, uint64_t tokens, mbr_error *error);
+/* What it has alone is saved elsewhere; and back, and all it holds is checked. */
+mbr_status replay_leaf_preempt(replay_pages *pages, replay_leaf *leaf, mbr_error *error);
+mbr_status replay_leaf_restore(replay_pages *pages, replay_leaf *leaf, mbr_error *error);
 /* All it holds is checked, where it can be restored, and given back. */
 mbr_status replay_leaf_end(replay_pages *pages, replay_leaf *leaf, mbr_error *error);
 /* Stores, before the last drain; then the holders, when nothing is charged to them any more. */

@@ -47,11 +47,12 @@ typedef enum mbr_replay_prefixes {
     MBR_REPLAY_PREFIX_AUTO,     /* only their tokens say it */
 } mbr_replay_prefixes;
 
-/* For tests of --verify: called before what a sequence holds alone is checked, on a worker of its
- * stream, and may write there. */
+/* For tests of --verify: `meddle` is called before what a sequence holds alone is checked, on a
+ * worker of its stream, and may write there; `rest` while the caches sleep (NULL: nobody is). */
 typedef struct mbr_replay_meddler {
     void (*meddle)(void *context, uint64_t address, uint64_t bytes);
     void *context;
+    void (*rest)(void *context);
 } mbr_replay_meddler;
 
 typedef struct mbr_replay_options {
@@ -85,7 +86,7 @@ typedef struct mbr_replay_options {
     bool has_pages;       /* --paged */
     bool protects;        /* --protect: prefixes, against their sources */
     uint64_t fork_every;  /* one request in so many; 0: none */
-    uint64_t sleep_every; /* the weights sleep or wake after so many requests; 0: there are none */
+    uint64_t sleep_every; /* weights and caches sleep or wake after so many requests; 0: never */
     uint64_t weight_bytes;
     const mbr_replay_meddler *meddler; /* NULL: nobody */
     bool trusted;
@@ -135,6 +136,14 @@ typedef struct mbr_replay_tenant_report {
     uint64_t stay_count, stay_capacity;
 } mbr_replay_tenant_report;
 
+/* Of the KV caches' sleep, with --sleep-every. */
+typedef struct mbr_replay_caches_report {
+    uint64_t sleep_count;   /* and awake again, with what they had */
+    uint64_t slept_bytes;   /* that fell asleep, in all */
+    uint64_t refused_count; /* the arena had no room for them: they stayed awake */
+    uint64_t lost_count;    /* others had taken their bytes meanwhile: all began anew */
+} mbr_replay_caches_report;
+
 /* Of paged stores, where there are some. */
 typedef struct mbr_replay_pages_report {
     uint64_t written_count, verified_count; /* rows */
@@ -155,8 +164,9 @@ typedef struct mbr_replay_report {
     mbr_quantiles growth_ns;
     uint64_t mark_step_bytes, touched_count, verified_count;
     uint64_t ahead_peak_bytes;
-    uint64_t sleep_count, wake_count, refused_wake_count;
+    uint64_t sleep_count, wake_count, refused_wake_count; /* of weights */
     uint64_t fork_count, refused_fork_count; /* refused: no room for one, or no extent to share */
+    mbr_replay_caches_report caches;
     mbr_replay_pages_report pages;
     uint64_t oracle_points, oracle_difference_bytes;
     bool oracle_known; /* the plugin's memory can be asked of the system */

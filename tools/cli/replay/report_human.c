@@ -121,6 +121,14 @@ void replay_print_end(const mbr_replay_report *report)
         printf("weights    slept %llu times and woke %llu times, refused %llu times\n",
             (unsigned long long)report->sleep_count, (unsigned long long)report->wake_count,
             (unsigned long long)report->refused_wake_count);
+    if (report->caches.sleep_count + report->caches.refused_count + report->caches.lost_count != 0)
+        printf(
+            "caches     slept and woke %llu times, %s in all, refused %llu times, begun anew %llu "
+            "times\n",
+            (unsigned long long)report->caches.sleep_count,
+            size(text, (double)report->caches.slept_bytes),
+            (unsigned long long)report->caches.refused_count,
+            (unsigned long long)report->caches.lost_count);
     if (report->fork_count + report->refused_fork_count != 0)
         printf("forks      %llu, and %llu that there was no room or no whole extent for\n",
             (unsigned long long)report->fork_count, (unsigned long long)report->refused_fork_count);

@@ -104,6 +104,11 @@ bool replay_json_set_end(json_t *root, const mbr_replay_report *report)
         json_pack("{s:o, s:o, s:o}", "sleeps", replay_json_count(report->sleep_count), "wakes",
             replay_json_count(report->wake_count), "refused",
             replay_json_count(report->refused_wake_count)));
+    bad |= json_object_set_new(root, "caches",
+        json_pack("{s:o, s:o, s:o, s:o}", "sleeps", replay_json_count(report->caches.sleep_count),
+            "slept_bytes", replay_json_count(report->caches.slept_bytes), "refused",
+            replay_json_count(report->caches.refused_count), "lost",
+            replay_json_count(report->caches.lost_count)));
     bad |= json_object_set_new(root, "forks",
         json_pack("{s:o, s:o}", "made", replay_json_count(report->fork_count), "refused",
             replay_json_count(report->refused_fork_count)));

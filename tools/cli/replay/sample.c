@@ -94,12 +94,13 @@ void replay_checkpoint(replay_sim *sim)
     mbr_mechanism_figures mechanism = {MBR_SIZED(mbr_mechanism_figures)};
     mbr_manager_read_authority(sim->world.manager, sim->world.authority, &books, NULL);
     mbr_manager_read_mechanism(sim->world.manager, sim->world.mechanism, &mechanism, NULL);
-    uint64_t worst = difference(books.charged_bytes, mechanism.plugin_owned_bytes);
+    uint64_t owned = books.charged_bytes + replay_arena_owned_bytes(&sim->arena);
+    uint64_t worst = difference(owned, mechanism.plugin_owned_bytes);
     report->oracle_known = replay_is_resident(sim->options) && replay_oracle_read(&blocks, &pss);
     if (report->oracle_known) {
         uint64_t unmapped = mechanism.pooled_bytes + mechanism.held_bytes;
-        worst = mbr_max(worst, difference(books.charged_bytes, blocks));
-        worst = mbr_max(worst, difference(books.charged_bytes - unmapped, pss));
+        worst = mbr_max(worst, difference(owned, blocks));
+        worst = mbr_max(worst, difference(owned - unmapped, pss));
     }
     report->oracle_difference_bytes = mbr_max(report->oracle_difference_bytes, worst);
     report->oracle_points++;

@@ -419,10 +419,10 @@ static bool run(replay_sim *sim)
 {
     mbr_replay_report *report = sim->report;
     uint64_t started = replay_wall_ns();
-    bool good = init(sim) && replay_open_weights(sim) && replay_open_pages(sim) && serve(sim);
+    bool good = init(sim) && replay_open_rest(sim) && replay_open_pages(sim) && serve(sim);
     good = end_all(sim) && good;
     good = replay_close_pages(sim) && good;
-    good = replay_close_weights(sim) && good;
+    good = replay_close_rest(sim) && good;
     if (good)
         write_figures(sim, started);
     for (uint32_t i = 0; i < sim->tenant_count; i++)
@@ -434,7 +434,7 @@ static bool run(replay_sim *sim)
     }
     good = good && check_contents(sim);
     good = replay_forget_pages(sim) && good;
-    good = replay_forget_weights(sim) && good;
+    good = replay_forget_rest(sim) && good;
     finish(sim);
     mbr_error error = {MBR_SIZED(mbr_error)};
     if (replay_world_close(&sim->world, &error) != MBR_OK && good)

@@ -3,6 +3,7 @@
 #define MEMBRANE_TOOLS_CLI_REPLAY_SIMULATE_H
 
 #include "tools/cli/progress.h"
+#include "tools/cli/replay/arena.h"
 #include "tools/cli/replay/pages.h"
 #include "tools/cli/replay/reuse.h"
 #include "tools/cli/replay/store.h"
@@ -58,7 +59,8 @@ struct replay_sim {
     replay_world world;
     replay_tenant tenants[MBR_REPLAY_TENANT_LIMIT_COUNT];
     uint32_t tenant_count;
-    replay_weights weights; /* with --sleep-every */
+    replay_arena arena;     /* with --sleep-every */
+    replay_weights weights; /* the same */
     replay_pages pages;     /* with --paged */
     uint64_t sleep_due;     /* requests that are done */
     mbr_progress progress;
@@ -129,11 +131,15 @@ double replay_share_used(const replay_tenant *tenant);
 /* How others' tickets press the tenant. */
 mbr_pressure_callbacks replay_pressed(replay_tenant *tenant);
 
-/* rest.c: the weights, which sleep and wake as requests are done */
-bool replay_open_weights(replay_sim *sim);
+/* rest.c: weights and caches sleep and wake as requests are done */
+bool replay_open_rest(replay_sim *sim);
 bool replay_rest_if_due(replay_sim *sim, uint64_t done_count);
-bool replay_close_weights(replay_sim *sim);
-bool replay_forget_weights(replay_sim *sim);
+bool replay_close_rest(replay_sim *sim);
+bool replay_forget_rest(replay_sim *sim);
+
+/* nap.c: all that the tenant's sequences have alone sleeps and wakes, and is checked. What does not
+ * wake for want of room begins anew. */
+bool replay_nap(replay_tenant *tenant);
 
 /* leaves.c: the paged stores' sequences, which go along with the runs */
 bool replay_open_pages(replay_sim *sim);
@@ -142,6 +148,9 @@ bool replay_begin_leaf(replay_tenant *tenant, replay_run *run);
 bool replay_fork_leaf(replay_tenant *tenant, replay_run *run, const replay_run *from);
 bool replay_follow_leaf(replay_tenant *tenant, replay_run *run);
 bool replay_end_leaf(replay_tenant *tenant, replay_run *run);
+/* All of them, as far as there is room; and back, checked. */
+bool replay_preempt_leaves(replay_tenant *tenant);
+bool replay_restore_leaves(replay_tenant *tenant);
 bool replay_close_pages(replay_sim *sim);
 bool replay_forget_pages(replay_sim *sim);
 

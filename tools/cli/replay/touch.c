@@ -247,7 +247,8 @@ bool replay_touch_grown(replay_touch *touch, replay_contents *contents)
 
 bool replay_verify_all(replay_touch *touch, replay_contents *contents)
 {
-    return check_private(touch, contents) && walk_shared(touch, contents, NULL);
+    return contents->is_lost ||
+        (check_private(touch, contents) && walk_shared(touch, contents, NULL));
 }
 
 void replay_contents_finish(replay_contents *contents)

@@ -26,6 +26,7 @@ typedef struct replay_contents {
     mbr_sequence *sequence;
     replay_touched touched;
     replay_origin origin; /* of what it holds; `own` is the caller's to set */
+    bool is_lost;         /* what it held alone was given up in its sleep: nothing is checked */
 } replay_contents;
 
 /* A sequence has begun. Checks what came with a prefix of prefix_tokens tokens that `from` wrote

@@ -5,7 +5,6 @@
 #include "abi/base/checked.h"
 
 #define TAG 1
-#define CHUNK_BYTES (UINT64_C(4) << 20) /* of the arena */
 
 static const mbr_trace_request no_request; /* its tokens have no names */
 
@@ -33,18 +32,12 @@ static mbr_status mark(const replay_weights *weights, bool write, mbr_error *err
 
 /* ---- Life */
 
-static mbr_status open_holders(replay_weights *weights, mbr_error *error)
+static mbr_status open_holder(replay_weights *weights, mbr_error *error)
 {
-    mbr_manager *manager = weights->world->manager;
     mbr_holder_request request = {MBR_SIZED(mbr_holder_request), .role = MBR_ROLE_WEIGHTS,
         .authority = weights->world->authority, .name = "weights",
         .allowance_bytes = MBR_NO_ALLOWANCE};
-    mbr_status status = mbr_manager_create_holder(manager, &request, &weights->holder, error);
-    request.role = MBR_ROLE_STAGING;
-    request.name = "arena";
-    if (status == MBR_OK)
-        status = mbr_manager_create_holder(manager, &request, &weights->arena_holder, error);
-    return status;
+    return mbr_manager_create_holder(weights->world->manager, &request, &weights->holder, error);
 }
 
 static mbr_status open_range(replay_weights *weights, uint64_t bytes, mbr_error *error)
@@ -66,19 +59,16 @@ static mbr_status open_range(replay_weights *weights, uint64_t bytes, mbr_error 
     return mbr_range_grow(manager, &grow, &grown, error);
 }
 
-mbr_status replay_weights_open(
-    replay_weights *weights, replay_touch *touch, uint64_t bytes, mbr_error *error)
+mbr_status replay_weights_open(replay_weights *weights, replay_touch *touch, replay_arena *arena,
+    uint64_t bytes, mbr_error *error)
 {
-    *weights = (replay_weights){.touch = touch, .world = touch->world};
-    mbr_status status = open_holders(weights, error);
-    mbr_sleeper_request request = {MBR_SIZED(mbr_sleeper_request), .arena = touch->world->binding,
-        .holder = weights->arena_holder, .chunk_bytes = CHUNK_BYTES};
-    if (status == MBR_OK)
-        status = mbr_sleeper_create(touch->world->manager, &request, &weights->sleeper, error);
+    *weights = (replay_weights){.touch = touch, .world = touch->world, .arena = arena};
+    mbr_status status = open_holder(weights, error);
     if (status == MBR_OK)
         status = open_range(weights, bytes, error);
     if (status == MBR_OK)
-        status = mbr_sleeper_add(weights->sleeper, weights->range, weights->holder, TAG, error);
+        status = mbr_sleeper_add(arena->sleeper, weights->range, weights->holder, TAG, error);
+    weights->has_tag = status == MBR_OK;
     return status == MBR_OK ? mark(weights, true, error) : status;
 }
 
@@ -98,53 +88,38 @@ static mbr_status release(replay_weights *weights, mbr_error *error)
 mbr_status replay_weights_close(replay_weights *weights, mbr_error *error)
 {
     mbr_status status = MBR_OK;
-    if (weights->sleeper != NULL) {
-        if (weights->is_asleep)
-            status = mbr_sleeper_drop(
-                weights->sleeper, TAG, replay_drain_deadline_ns(weights->world), error);
-        if (status == MBR_OK)
-            status = mbr_sleeper_destroy(
-                weights->sleeper, replay_drain_deadline_ns(weights->world), error);
-        if (status == MBR_OK)
-            weights->sleeper = NULL;
-    }
-    if (status == MBR_OK)
-        status = release(weights, error);
-    return status;
+    if (weights->is_asleep)
+        status = replay_arena_drop(weights->arena, TAG, error);
+    if (status == MBR_OK && weights->has_tag)
+        status = mbr_sleeper_remove(weights->arena->sleeper, weights->range, error);
+    if (status != MBR_OK)
+        return status;
+    weights->is_asleep = weights->has_tag = false;
+    return release(weights, error);
 }
 
 mbr_status replay_weights_forget(replay_weights *weights, mbr_error *error)
 {
-    mbr_holder_handle holders[] = {weights->holder, weights->arena_holder};
-    mbr_status status = MBR_OK;
-    for (size_t i = 0; i < 2 && status == MBR_OK; i++)
-        if (holders[i].value != 0)
-            status = mbr_manager_destroy_holder(weights->world->manager, holders[i], error);
-    return status;
+    return weights->holder.value == 0
+        ? MBR_OK
+        : mbr_manager_destroy_holder(weights->world->manager, weights->holder, error);
 }
 
 /* ---- Sleep and wake */
 
 mbr_status replay_weights_sleep(replay_weights *weights, mbr_error *error)
 {
-    mbr_sleep_request request = {MBR_SIZED(mbr_sleep_request), .level = MBR_SLEEP_KEEP, .tag = TAG,
-        .stream = weights->world->streams[0],
-        .deadline_ns = replay_drain_deadline_ns(weights->world)};
-    mbr_sleep_result result = {MBR_SIZED(mbr_sleep_result)};
+    uint64_t bytes;
     mbr_status status = mark(weights, false, error);
     if (status == MBR_OK)
-        status = mbr_sleeper_sleep(weights->sleeper, &request, &result, error);
+        status = replay_arena_sleep(weights->arena, TAG, &bytes, error);
     weights->is_asleep = status == MBR_OK;
     return status;
 }
 
 mbr_status replay_weights_wake(replay_weights *weights, mbr_error *error)
 {
-    mbr_wake_request request = {MBR_SIZED(mbr_wake_request), .tag = TAG,
-        .stream = weights->world->streams[0],
-        .deadline_ns = replay_drain_deadline_ns(weights->world)};
-    mbr_wake_result result = {MBR_SIZED(mbr_wake_result)};
-    mbr_status status = mbr_sleeper_wake(weights->sleeper, &request, &result, error);
+    mbr_status status = replay_arena_wake(weights->arena, TAG, error);
     if (status != MBR_OK)
         return status;
     weights->is_asleep = false;
