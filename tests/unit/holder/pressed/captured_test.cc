@@ -151,6 +151,31 @@ TEST_P(Captured, WorkspaceWithoutAStream_GivesNothing)
     EXPECT_EQ(MBR_OK, mbr_workspace_destroy(workspace, &world.error));
 }
 
+TEST_P(Captured, Weights_PageNothingOut)
+{
+    HostWorld world(kLimit);
+    Payer payer(world, MBR_ROLE_WEIGHTS, "weights");
+    std::vector<uint8_t> source(2 * kMiB, 3);
+    mbr_weight item = {reinterpret_cast<uint64_t>(source.data()), source.size()};
+    auto request = sized<mbr_weights_request>();
+    request.item_count = 1;
+    request.items = &item;
+    request.binding = world.binding;
+    request.holder = payer.handle;
+    request.budget_bytes = source.size();
+    mbr_weights *weights;
+    ASSERT_EQ(MBR_OK, mbr_weights_create(world.manager, &request, &weights, &world.error));
+    uint64_t address;
+    ASSERT_EQ(MBR_OK, mbr_weights_use(weights, 0, world.stream, &address, nullptr, &world.error));
+    mbr_weights_done(weights, 0, world.stream);
+    ASSERT_EQ(MBR_OK, mbr_ep_synchronize(world.manager, world.stream, kNever, &world.error));
+    expect_held(
+        world, payer, GetParam(), 2 * kMiB,
+        [&] { return mbr_weights_could_give(weights, UINT64_MAX); },
+        [&] { return mbr_weights_give(weights, UINT64_MAX); });
+    EXPECT_EQ(MBR_OK, mbr_weights_destroy(weights, &world.error));
+}
+
 TEST_P(Captured, Registry_EndsNoPrefix)
 {
     HostWorld world(kLimit);

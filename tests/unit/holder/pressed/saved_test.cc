@@ -3,8 +3,10 @@
 #include "tests/unit/holder/pressed/world.h"
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <random>
+#include <thread>
 
 namespace membrane
 {
@@ -154,7 +156,7 @@ TEST(Saved, TicketThatAllTogetherCannotServe_PreemptsNobody)
 /* Sequences and extents of any size; in any order of giving. */
 TEST(Saved, WhatEachSaysThatItCouldGive_ItThenGives)
 {
-    constexpr uint32_t kStores = 3, kRounds = 40, kSeed = 7;
+    constexpr uint32_t kStores = 3, kRounds = 12, kSeed = 7;
     HostWorld world(64 * kMiB);
     SKIP_WITHOUT_HOST_MEMORY(world);
     std::mt19937 random(kSeed);
@@ -185,6 +187,45 @@ TEST(Saved, WhatEachSaysThatItCouldGive_ItThenGives)
     }
     EXPECT_LT(0u, given);
     EXPECT_LT(0u, short_of) << "no room was scarce";
+}
+
+/* Each looks at the other's while that comes and goes, and while captures are open or not. */
+TEST(Saved, StoresThatComeAndGoBesideEachOther_EndCleanly)
+{
+    constexpr int kRounds = 20;
+    HostWorld world(64 * kMiB);
+    SKIP_WITHOUT_HOST_MEMORY(world);
+    Elsewhere elsewhere(world, 2 * kMiB);
+    auto come_and_go = [&](const Payer &payer) {
+        auto error = sized<mbr_error>();
+        auto request = paged_request(world, payer.handle);
+        request.saved_binding = elsewhere.binding;
+        request.saved_holder = elsewhere.holder;
+        for (int round = 0; round < kRounds; round++) {
+            mbr_paged *store;
+            mbr_paged_sequence sequence;
+            ASSERT_EQ(MBR_OK, mbr_paged_create(world.manager, &request, &store, &error));
+            EXPECT_EQ(MBR_OK, mbr_paged_begin(store, &sequence, &error));
+            EXPECT_EQ(MBR_OK, mbr_paged_append(store, sequence, 256, nullptr, &error));
+            EXPECT_EQ(MBR_OK, mbr_paged_offer(store, sequence, &error));
+            EXPECT_GE(2 * kMiB, mbr_paged_could_give(store, UINT64_MAX));
+            EXPECT_GE(kMiB, mbr_paged_give(store, kMiB));
+            EXPECT_EQ(MBR_OK, mbr_paged_end(store, sequence, &error));
+            EXPECT_EQ(MBR_OK, mbr_paged_destroy(store, &error)) << error.text;
+        }
+    };
+    Payer first(world, MBR_ROLE_KV, "first"), second(world, MBR_ROLE_KV, "second");
+    std::thread one(come_and_go, std::cref(first)), other(come_and_go, std::cref(second));
+    for (int round = 0; round < kRounds; round++) {
+        mbr_graph_handle graph;
+        ASSERT_EQ(MBR_OK, mbr_ep_capture_begin(world.manager, world.stream, kNever, &world.error));
+        ASSERT_EQ(MBR_OK, mbr_ep_capture_end(world.manager, world.stream, &graph, &world.error));
+        ASSERT_EQ(MBR_OK, mbr_ep_graph_retire(world.manager, graph, nullptr, 0, &world.error));
+    }
+    one.join();
+    other.join();
+    EXPECT_EQ(MBR_OK, world.drain());
+    EXPECT_TRUE(world.clean());
 }
 
 } // namespace
