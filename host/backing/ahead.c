@@ -221,8 +221,7 @@ static bool may_disown_locked(
     const mbr_range *range = part->range;
     uint64_t first, end;
     if (mbr_plan_check_part(backing, part, NULL) != MBR_OK || !may_adopt_in(range) ||
-        mbr_context_is_capturing(range->context) || range->graphs.first != 0 ||
-        range->pin_count != 0)
+        mbr_context_is_capturing(range->context) || range->pin_count != 0)
         return false;
     mbr_range_slots(range, part->offset_bytes, part->bytes, &first, &end);
     uint64_t whole_end = part->offset_bytes;
@@ -270,6 +269,8 @@ bool mbr_backing_disown(
 {
     uint64_t mapped = 0, owned = 0;
     bool may = true;
+    for (uint32_t i = 0; i < options->part_count && may; i++) /* none grows meanwhile */
+        may = !mbr_range_must_wait(options->parts[i].range);
     mbr_lock_take(&backing->lock);
     for (uint32_t i = 0; i < options->part_count && may; i++)
         may = may_disown_locked(backing, &options->parts[i], options->holder);

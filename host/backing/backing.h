@@ -197,8 +197,8 @@ bool mbr_backing_adopt(
     mbr_backing *backing, const mbr_grow_options *options, mbr_range_grow_result *result);
 /* The reverse for whole extents that the holder alone has and nobody has used since: they stand
  * ahead of need again, or are parked like other cache where the bound has no room for them. Not
- * while a capture is open, of a pinned range, or one that grew in a capture. False: nothing
- * changed. */
+ * while a capture is open on the device, of a pinned range, or one that a graph owns; the ranges do
+ * not grow meanwhile. False: nothing changed. */
 bool mbr_backing_disown(
     mbr_backing *backing, const mbr_grow_options *options, mbr_range_grow_result *result);
 

@@ -14,7 +14,8 @@
 bool mbr_range_adopt(mbr_manager *manager, const mbr_range_grow_request *request, uint64_t *bytes);
 /* What was adopted so, or committed otherwise, and never used since is the cache's again, ahead of
  * need as far as ahead_bytes has room. The pieces are whole extents, all of the holder's and nobody
- * else's; neither pinned nor in part a graph's. *bytes: all of them. */
+ * else's; neither pinned nor in part a graph's, of ranges that do not grow meanwhile. *bytes: all
+ * of them. */
 bool mbr_range_disown(mbr_manager *manager, const mbr_range_grow_request *request, uint64_t *bytes);
 
 #endif

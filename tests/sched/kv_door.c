@@ -94,6 +94,15 @@ bool mbr_range_disown(mbr_manager *manager, const mbr_range_grow_request *reques
     return whole;
 }
 
+/* No graph owns any. */
+mbr_status mbr_range_next_run(mbr_manager *manager, mbr_range_handle range, uint64_t offset_bytes,
+    mbr_range_run *run, mbr_error *error)
+{
+    (void)manager, (void)range, (void)offset_bytes, (void)run, (void)error;
+    SCHED_CALLBACK_POINT();
+    return MBR_OK;
+}
+
 /* There is no window. */
 mbr_status mbr_range_decommit(mbr_manager *manager, const mbr_range_release_request *request,
     mbr_range_decommit_result *result, mbr_error *error)
@@ -236,6 +245,7 @@ void sched_kv_look(void)
 
 void sched_kv_take_back(void)
 {
+    mbr_kv_could_give(&world.kv, UINT64_MAX);
     mbr_kv_give(&world.kv, UINT64_MAX);
 }
 

@@ -9,15 +9,22 @@
 
 #include <stdbool.h>
 
+/* A graph owns what stands from the offset on, or the range has ended. */
+static inline bool mbr_range_is_owned(
+    mbr_manager *manager, mbr_range_handle range, uint64_t offset_bytes)
+{
+    mbr_range_run run = {MBR_SIZED(mbr_range_run)};
+    return mbr_range_next_run(manager, range, offset_bytes, &run, NULL) != MBR_OK ||
+        (run.flags & MBR_RUN_OWNED) != 0;
+}
+
 /* What is given back from the offset on stays where it is for now: a capture is open on the device
  * of the range's binding, or a graph owns the range. */
 static inline bool mbr_range_is_held(
     mbr_manager *manager, mbr_binding_handle binding, mbr_range_handle range, uint64_t offset_bytes)
 {
-    mbr_range_run run = {MBR_SIZED(mbr_range_run)};
     return mbr_manager_is_capturing(manager, binding) ||
-        mbr_range_next_run(manager, range, offset_bytes, &run, NULL) != MBR_OK ||
-        (run.flags & MBR_RUN_OWNED) != 0;
+        mbr_range_is_owned(manager, range, offset_bytes);
 }
 
 /* Nothing of the part is committed, leaving or stuck. */

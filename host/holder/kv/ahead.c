@@ -4,6 +4,7 @@
  * the growth takes it by an exchange. What is not taken goes back to the cache. Takes nothing from
  * anybody: what is refused is tried again later, what was pressed away is not fetched back. */
 #include "host/bind/seams.h"
+#include "host/holder/common/gone.h"
 #include "host/holder/kv/internal.h"
 
 #define PAUSE_NS UINT64_C(5000000) /* between two looks: some fit in MBR_KV_SOON_NS */
@@ -81,11 +82,15 @@ static bool adopt_next_locked(mbr_kv *kv, mbr_sequence *sequence, uint64_t due)
     return adopted;
 }
 
+static bool has_offer(const mbr_sequence *sequence)
+{
+    return atomic_load_explicit(&sequence->offered_tokens, memory_order_relaxed) != 0;
+}
+
 /* How much. Drops the lock; a sequence of the list stays there. */
 static uint64_t take_back_locked(mbr_kv *kv, mbr_sequence *sequence) MBR_REQUIRES(&kv->lock)
 {
-    if (atomic_load_explicit(&sequence->offered_tokens, memory_order_relaxed) == 0 ||
-        !begin_adopting_locked(kv, sequence))
+    if (!has_offer(sequence) || !begin_adopting_locked(kv, sequence))
         return 0;
     uint64_t first = sequence->offered_first, bytes = 0;
     uint64_t end = atomic_exchange_explicit(&sequence->offered_tokens, 0, memory_order_acq_rel);
@@ -106,7 +111,7 @@ static uint64_t take_back_locked(mbr_kv *kv, mbr_sequence *sequence) MBR_REQUIRE
 static bool keeps_offer_locked(mbr_kv *kv, mbr_sequence *sequence) MBR_REQUIRES(&kv->lock)
 {
     take_back_locked(kv, sequence);
-    return atomic_load_explicit(&sequence->offered_tokens, memory_order_relaxed) != 0;
+    return has_offer(sequence);
 }
 
 /* Somebody is about to take it: it is not offered again before the sequence has passed it. */
@@ -128,6 +133,21 @@ uint64_t mbr_kv_give(mbr_kv *kv, uint64_t wanted_bytes)
     return bytes;
 }
 
+/* What of it could be taken back now: nothing of what a graph owns, and what ends, or has in part,
+ * gives nothing but all of it. Drops the lock; a sequence of the list stays there. */
+static uint64_t look_at_offer_locked(mbr_kv *kv, mbr_sequence *sequence) MBR_REQUIRES(&kv->lock)
+{
+    if (!has_offer(sequence) || !begin_adopting_locked(kv, sequence))
+        return 0;
+    bool owned = false;
+    mbr_lock_drop(&kv->lock);
+    for (uint32_t i = 0; i < kv->group_count && !owned; i++)
+        owned = mbr_range_is_owned(kv->manager, sequence->groups[i].range, 0);
+    mbr_lock_take(&kv->lock);
+    end_adopting_locked(kv, sequence);
+    return !owned && has_offer(sequence) ? sequence->offered_bytes : 0;
+}
+
 uint64_t mbr_kv_could_give(mbr_kv *kv, uint64_t wanted_bytes)
 {
     uint64_t bytes = 0;
@@ -135,11 +155,8 @@ uint64_t mbr_kv_could_give(mbr_kv *kv, uint64_t wanted_bytes)
         mbr_manager_is_capturing(kv->manager, kv->binding)) /* nothing goes back meanwhile */
         return 0;
     mbr_lock_take(&kv->lock);
-    for (const mbr_sequence *at = kv->sequences; at != NULL; at = at->next) {
-        /* What ends, or has in part, gives nothing but all of it. */
-        if (!at->ending && atomic_load_explicit(&at->offered_tokens, memory_order_relaxed) != 0)
-            bytes += at->offered_bytes;
-    }
+    for (mbr_sequence *at = kv->sequences; at != NULL && bytes < wanted_bytes; at = at->next)
+        bytes += look_at_offer_locked(kv, at);
     mbr_lock_drop(&kv->lock);
     return mbr_min(bytes, wanted_bytes);
 }

@@ -321,6 +321,39 @@ TEST(KvOffer, WhileAnotherEpOfItsDeviceCaptures_NothingCouldBeGiven)
     EXPECT_TRUE(world.clean());
 }
 
+// Its range is the graph's as a whole from then on, what is adopted later included.
+TEST(KvOffer, OfSequenceThatGrewInACapture_IsGivenOnceItsGraphIsRetired)
+{
+    AheadWorld world;
+    Captures captures(world, false);
+    Tracked one;
+    ASSERT_EQ(MBR_OK, world.create(&one, 16));
+    captures.begin();
+    EXPECT_EQ(MBR_OK, mbr_sequence_append(one.sequence, 1, nullptr, &world.error));
+    captures.end();
+    uint64_t needed_bytes = 2 * kExtent, tokens = 17;
+    auto committed = [&] {
+        auto figures = sized<mbr_sequence_figures>();
+        EXPECT_EQ(MBR_OK, mbr_sequence_read(one.sequence, &figures, &world.error));
+        return figures.committed_bytes;
+    };
+    for (; tokens < 32 && committed() == needed_bytes; tokens++) {
+        EXPECT_EQ(MBR_OK, mbr_sequence_append(one.sequence, 1, nullptr, &world.error));
+        world.pass(5);
+        world.pass(5);
+    }
+    ASSERT_EQ(needed_bytes + kExtent, committed());
+    EXPECT_EQ(0u, mbr_kv_could_give(world.kv, UINT64_MAX));
+    EXPECT_EQ(0u, mbr_kv_give(world.kv, UINT64_MAX));
+    captures.retire();
+    world.settle();
+    EXPECT_EQ(kExtent, mbr_kv_could_give(world.kv, UINT64_MAX));
+    EXPECT_EQ(kExtent, mbr_kv_give(world.kv, UINT64_MAX));
+    EXPECT_EQ(needed_bytes, committed());
+    EXPECT_EQ(MBR_OK, mbr_sequence_destroy(one.sequence, nullptr, 0, &world.error));
+    world.settle();
+}
+
 // There is nothing to ask for where nothing is mapped ahead.
 TEST(KvOffer, OfCachesThatMapNothingAhead_NothingCouldBeGiven)
 {
