@@ -228,6 +228,12 @@ class ReportTest(unittest.TestCase):
             self.assertEqual(file.read(),
                              self.run_report(*sorted(glob.glob("docs/hardware/*.json"))).stdout)
 
+    def test_FiguresOfThePerformancePage_AreThoseOfTheFiles(self):
+        table = self.run_report("--figures", *sorted(glob.glob("docs/hardware/*.json"))).stdout
+        self.assertIn("| P1a ", table)
+        with open("docs/performance.md", encoding="utf-8") as file:
+            self.assertIn(f"\n\n{table}\n", file.read())
+
     def test_Row_HasP99RatioCallsAndNotes(self):
         report = {"device": {"card": "Card", "driver": "1", "memory": "1 MiB", "cards": 1,
                              "kernel": "6", "processors": 2, "date": "2026-01-02"},
@@ -238,13 +244,17 @@ class ReportTest(unittest.TestCase):
             json.dump(report, file)
             file.flush()
             page = self.run_report(file.name).stdout
+            table = self.run_report("--figures", file.name, file.name).stdout
         self.assertIn("| P3 commit parked | 2.50 us | 5.00, 20.0 | 2.50 us (3.25) | "
                       "by hand 750 us (900) | 300 | 0 / – | goal |", page)
         self.assertIn("- P3: 16 handles; kept: 4.00 us (5.00)", page)
         self.assertIn("| peers | not run | 0.0 | one GPU |", page)
+        self.assertEqual("| row | goal | floor | 1 card, abc | 1 card, abc |\n"
+                         "| --- | --- | --- | --- | --- |\n"
+                         "| P3 commit parked | 5.00 | 20.0 | 2.50 us, goal | 2.50 us, goal |\n", table)
 
     def test_Files_Missing_OneLine(self):
-        for files in ((), ("absent.json",)):
+        for files in ((), ("--figures",), ("absent.json",), ("--figures", "absent.json")):
             done = self.run_report(*files)
             self.assertNotEqual(0, done.returncode)
             self.assertEqual(1, len(done.stderr.splitlines()), done.stderr)
