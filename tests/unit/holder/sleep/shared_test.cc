@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <thread>
 #include <utility>
 
 namespace membrane
@@ -280,6 +281,31 @@ TEST(SleepShared, DroppedOnceMoreAfterTheOthersEnded_GivesUpWhatIsItsOwnNow)
             EXPECT_EQ((Bill{kAll, 0}), world.bill());
             EXPECT_EQ(0u, world.read(world.tagged.range).shared_bytes);
         }
+    }
+}
+
+/* Each look sees what has been given up so far, and nothing is copied twice. */
+TEST(SleepShared, SleepsAgainAndAgainWhileTheOthersEnd_TakesAllOfItOnce)
+{
+    for (int round = 0; round < 20; round++) {
+        SharedWorld world(round % 2 != 0);
+        ASSERT_EQ(MBR_OK, world.sleep(kTag)) << world.error.text;
+        mbr_prefix_handle prefix = std::exchange(world.prefix, {0});
+        mbr_range_handle other = std::exchange(world.other.range, {0});
+        std::thread others([&] {
+            auto request = sized<mbr_range_release_request>();
+            request.flags = MBR_FREE_NOW;
+            request.piece.range = other;
+            EXPECT_EQ(MBR_OK, mbr_prefix_release(world.manager, prefix, nullptr));
+            EXPECT_EQ(MBR_OK, mbr_range_release(world.manager, &request, nullptr));
+        });
+        do {
+            EXPECT_EQ(MBR_OK, world.sleep(kTag)) << world.error.text;
+        } while (world.slept.shared_bytes != 0 && !::testing::Test::HasFailure());
+        others.join();
+        EXPECT_EQ(kAll, world.SleepWorld::read().copied_bytes);
+        world.expect_all_asleep();
+        world.expect_wake_with_all();
     }
 }
 
