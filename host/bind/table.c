@@ -25,7 +25,8 @@ void mbr_table_init(mbr_table *table, const char *kind, const mbr_heap *heap)
 
 void mbr_table_finish(mbr_table *table)
 {
-    for (uint32_t i = 0; i < MBR_TABLE_CHUNK_COUNT; i++)
+    uint32_t used_count = atomic_load(&table->used_count);
+    for (uint32_t i = 0; i * MBR_TABLE_CHUNK_ENTRIES < used_count; i++)
         mbr_heap_release(table->heap, atomic_load(&table->chunks[i]));
     mbr_lock_finish(&table->lock);
 }
@@ -38,7 +39,7 @@ static uint32_t take_index(mbr_table *table)
         table->first_free = entry_at(table, index)->next_free;
         return index;
     }
-    uint32_t index = table->used_count;
+    uint32_t index = atomic_load_explicit(&table->used_count, memory_order_relaxed);
     if (index > INDEX_MASK)
         return UINT32_MAX;
     if (index % MBR_TABLE_CHUNK_ENTRIES == 0) {
@@ -49,7 +50,7 @@ static uint32_t take_index(mbr_table *table)
         atomic_store_explicit(
             &table->chunks[index / MBR_TABLE_CHUNK_ENTRIES], chunk, memory_order_release);
     }
-    table->used_count++;
+    atomic_store_explicit(&table->used_count, index + 1, memory_order_release);
     return index;
 }
 
@@ -119,17 +120,15 @@ mbr_status mbr_table_explain(mbr_table *table, uint64_t value, mbr_error *error)
 
 void *mbr_table_next(mbr_table *table, uint32_t *cursor)
 {
-    for (;;) {
-        mbr_table_entry *entry = *cursor > INDEX_MASK ? NULL : entry_at(table, *cursor);
-        if (entry == NULL)
-            return NULL;
-        (*cursor)++;
+    while (*cursor < atomic_load_explicit(&table->used_count, memory_order_acquire)) {
+        mbr_table_entry *entry = entry_at(table, (*cursor)++);
         if (atomic_load_explicit(&entry->value, memory_order_acquire) == 0)
             continue; /* unused, or prepared only */
         void *object = atomic_load_explicit(&entry->object, memory_order_acquire);
         if (object != NULL) /* NULL: taken out just now */
             return object;
     }
+    return NULL;
 }
 
 uint64_t mbr_table_count(mbr_table *table)

@@ -29,9 +29,9 @@ typedef struct mbr_table {
     const mbr_heap *heap;
     mbr_lock lock;
     _Atomic(mbr_table_entry *) chunks[MBR_TABLE_CHUNK_COUNT];
-    uint32_t used_count; /* entries ever used */
-    uint32_t first_free; /* index + 1; 0: none */
-    uint64_t live_count; /* prepared ones included */
+    _Atomic uint32_t used_count; /* entries ever used; written under the lock */
+    uint32_t first_free;         /* index + 1; 0: none */
+    uint64_t live_count;         /* prepared ones included */
 } mbr_table;
 
 void mbr_table_init(mbr_table *table, const char *kind, const mbr_heap *heap);

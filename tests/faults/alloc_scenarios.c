@@ -22,13 +22,24 @@ static void classes(struct world *world)
         free_now(world, blocks[i]);
 }
 
-static void large(struct world *world)
+static void take_turns(struct world *world, uint64_t first_bytes, uint64_t second_bytes)
 {
-    struct block *first = alloc_now(world, 3 * MIB), *second = alloc_now(world, 5 * MIB);
+    struct block *first = alloc_now(world, first_bytes), *second = alloc_now(world, second_bytes);
     free_now(world, first);
-    struct block *again = alloc_now(world, 3 * MIB);
+    struct block *again = alloc_now(world, first_bytes);
     free_now(world, second);
     free_now(world, again);
+}
+
+static void large(struct world *world)
+{
+    take_turns(world, 3 * MIB, 5 * MIB);
+}
+
+/* Two spans of the least size: all of their pages are taken, each time. */
+static void large_populated(struct world *world)
+{
+    take_turns(world, 256 * KIB, 160 * KIB);
 }
 
 static void zeroed(struct world *world)
@@ -109,7 +120,7 @@ const struct scenario alloc_scenarios[] = {
     {.name = "alloc_small", .run = small},
     {.name = "alloc_classes", .run = classes},
     {.name = "alloc_large", .run = large},
-    {.name = "alloc_large_populated", .run = large, .setup = {.populates = true}},
+    {.name = "alloc_large_populated", .run = large_populated, .setup = {.populates = true}},
     {.name = "alloc_zeroed", .run = zeroed},
     {.name = "alloc_deferred_one_stream", .run = deferred_one},
     {.name = "alloc_deferred_two_streams", .run = deferred_two},

@@ -265,7 +265,7 @@ static void switch_generations(struct world *world)
     mbr_binding_handle next;
     STEP(world, mbr_manager_switch(world->manager, world->binding, &request, &next, &world->error));
     world->binding = next;
-    struct block *young = alloc_on(world, 2 * MIB, MBR_ALLOC_ZEROED, 1);
+    struct block *young = alloc_on(world, 256 * KIB, MBR_ALLOC_ZEROED, 1); /* its span is filled */
     free_now(world, old);
     range_release(world, &range, 0);
     free_after(world, young, 1);

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 struct fault {
     char *function;
@@ -156,8 +155,8 @@ static void adopt(struct sim_site *site)
 /* A forked child may not even take the lock: a thread that is not there may hold it. */
 static bool is_stranger(const struct sim_site *site)
 {
-    int process = __atomic_load_n(&sim.process, __ATOMIC_RELAXED);
-    return (site->needs & (SIM_NEEDS_START | SIM_IS_START)) && process && process != getpid();
+    return (site->needs & (SIM_NEEDS_START | SIM_IS_START)) &&
+        __atomic_load_n(&sim.owner, __ATOMIC_RELAXED) == SIM_ITS_PARENT;
 }
 
 void sim_enter(struct sim_call *call, struct sim_site *site)

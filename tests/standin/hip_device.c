@@ -2,8 +2,6 @@
  * nothing. */
 #include "tests/standin/hip.h"
 
-#include <unistd.h>
-
 #define ON_DEVICES SIM_NEEDS_START
 
 /* ---- The current device --------------------------------------------------------------------- */
@@ -19,7 +17,7 @@ static int use(int ordinal)
 
 void hip_begin(void)
 {
-    if (__atomic_load_n(&sim.process, __ATOMIC_RELAXED) != getpid())
+    if (__atomic_load_n(&sim.owner, __ATOMIC_RELAXED) != SIM_THIS_PROCESS)
         return; /* not started, or a forked child, which may not even take the lock */
     pthread_mutex_lock(&sim_lock);
     if (sim.is_started && !sim_current())

@@ -131,10 +131,13 @@ struct sim_device {
     struct sim_context context;
 };
 
+/* Whose start it was: a forked child has nothing of it. */
+enum sim_owner { SIM_NOBODY = 0, SIM_THIS_PROCESS, SIM_ITS_PARENT };
+
 struct sim_state {
     struct standin_options options;
     bool is_started;
-    int process;   /* that started, or 0; read without the lock */
+    int owner;     /* enum sim_owner, read without the lock */
     uint64_t base; /* of the range of addresses; 0 before the first need of it */
     struct sim_device devices[STANDIN_DEVICE_MAX_COUNT];
     struct standin_ledger ledger;
