@@ -1,6 +1,7 @@
 // While a capture is open on the device, whoever's it is, nothing goes back: no holder says that it
 // could give, and none gives in vain. What a graph owns stays until the graph is retired.
 #include "tests/unit/holder/captures.h"
+#include "tests/unit/holder/meanwhile.h"
 #include "tests/unit/holder/pressed/world.h"
 
 #include <string>
@@ -151,27 +152,29 @@ TEST_P(Captured, WorkspaceWithoutAStream_GivesNothing)
     EXPECT_EQ(MBR_OK, mbr_workspace_destroy(workspace, &world.error));
 }
 
-TEST_P(Captured, Weights_PageNothingOut)
+/* Of an EP whose streams are waited for as long as it takes, but for a capture. */
+TEST(CapturedWeights, WhileAnotherEpOfTheDeviceCaptures_PageNothingOut)
 {
     HostWorld world(kLimit);
+    SKIP_WITHOUT_CPU_EP(world);
+    Meanwhile later(world);
+    later.be_patient();
     Payer payer(world, MBR_ROLE_WEIGHTS, "weights");
     std::vector<uint8_t> source(2 * kMiB, 3);
     mbr_weight item = {reinterpret_cast<uint64_t>(source.data()), source.size()};
     auto request = sized<mbr_weights_request>();
     request.item_count = 1;
     request.items = &item;
-    request.binding = world.binding;
+    request.binding = later.binding;
     request.holder = payer.handle;
     request.budget_bytes = source.size();
     mbr_weights *weights;
     ASSERT_EQ(MBR_OK, mbr_weights_create(world.manager, &request, &weights, &world.error));
     uint64_t address;
-    ASSERT_EQ(MBR_OK, mbr_weights_use(weights, 0, world.stream, &address, nullptr, &world.error));
-    mbr_weights_done(weights, 0, world.stream);
-    ASSERT_EQ(MBR_OK, mbr_ep_synchronize(world.manager, world.stream, kNever, &world.error));
+    ASSERT_EQ(MBR_OK, mbr_weights_use(weights, 0, later.stream, &address, nullptr, &world.error));
+    mbr_weights_done(weights, 0, later.stream);
     expect_held(
-        world, payer, GetParam(), 2 * kMiB,
-        [&] { return mbr_weights_could_give(weights, UINT64_MAX); },
+        world, payer, false, 2 * kMiB, [&] { return mbr_weights_could_give(weights, UINT64_MAX); },
         [&] { return mbr_weights_give(weights, UINT64_MAX); });
     EXPECT_EQ(MBR_OK, mbr_weights_destroy(weights, &world.error));
 }

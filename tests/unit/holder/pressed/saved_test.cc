@@ -1,5 +1,6 @@
 // Paged stores that save into one authority: its room is promised once, and what each says that it
 // could give it then gives, whoever else gave before.
+#include "tests/unit/holder/captures.h"
 #include "tests/unit/holder/pressed/world.h"
 
 #include <algorithm>
@@ -109,6 +110,27 @@ TEST(Saved, AllowanceOfOneHolder_IsPromisedOnceAndOfTwoToEach)
     EXPECT_EQ(kMiB, third.could());
     for (Saving *each : {&third, &second, &first})
         EXPECT_EQ(kMiB, each->give(kMiB));
+}
+
+/* It gives nothing now, and so takes nothing. */
+TEST(Saved, StoreThatAGraphHas_LeavesItsRoomToTheNext)
+{
+    HostWorld world(kLimit);
+    SKIP_WITHOUT_HOST_MEMORY(world);
+    Elsewhere elsewhere(world, 2 * kMiB);
+    Saving first(world, elsewhere, elsewhere.holder, "first");
+    Saving second(world, elsewhere, elsewhere.holder, "second");
+    Captures captures(world, false);
+    captures.begin();
+    first.offer(2);
+    captures.end();
+    second.offer(2);
+    EXPECT_EQ(0u, first.could());
+    EXPECT_EQ(2 * kMiB, second.could());
+    captures.retire();
+    EXPECT_EQ(MBR_OK, world.drain());
+    EXPECT_EQ(2 * kMiB, first.could());
+    EXPECT_EQ(0u, second.could());
 }
 
 TEST(Saved, HolderThatHasEnded_HasNoRoom)
