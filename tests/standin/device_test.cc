@@ -69,19 +69,27 @@ TEST_F(Devices, AListWithOneThatDoesNotExist_ChangesNothing)
     give(place);
 }
 
-TEST_F(Devices, ACopyBetweenThem_NeedsNoGrant)
+TEST_F(Devices, ACopyBetweenThem_NeedsAGrantUnlessBothArePlain)
 {
     Place first;
     Place second;
     uint32_t word = 9;
     take(&first, Granule, 0);
     take(&second, Granule, 1);
-    ASSERT_TRUE(standin_poke(0, first.at, &word, sizeof word));
-    OK(cuMemcpyDtoD_v2(second.at, first.at, 4));
-    OK(cuCtxSynchronize());
-    EXPECT_EQ(peek(second.at, 1), 9U);
+    EXPECT_EQ(cuMemcpyDtoD_v2(second.at, first.at, 4), code(MBR_CUDA_INVALID_VALUE));
     give(first);
     give(second);
+    mbr_cuda_address plain[2];
+    OK(cuMemAlloc_v2(&plain[0], 64));
+    OK(cuCtxSetCurrent(contexts[1]));
+    OK(cuMemAlloc_v2(&plain[1], 64));
+    OK(cuCtxSetCurrent(contexts[0]));
+    ASSERT_TRUE(standin_poke(0, plain[0], &word, sizeof word));
+    OK(cuMemcpyDtoD_v2(plain[1], plain[0], 4));
+    OK(cuCtxSynchronize());
+    EXPECT_EQ(peek(plain[1], 1), 9U);
+    OK(cuMemFree_v2(plain[0]));
+    OK(cuMemFree_v2(plain[1]));
 }
 
 TEST_F(Devices, ALossIsOneDevices)

@@ -553,7 +553,8 @@ int sim_viewer(uint32_t device, uint64_t address, uint64_t bytes, enum sim_acces
     if (sim_may(device, address, bytes, access))
         return (int)device;
     const struct span *mapping = sim_span_at(&sim_mappings, address);
-    uint32_t owner = mapping ? mapping->handle->device : device;
+    bool is_plain = mapping && mapping->kind == SPAN_PLAIN;
+    uint32_t owner = is_plain ? mapping->handle->device : device;
     return owner != device && sim_may(owner, address, bytes, access) ? (int)owner : -1;
 }
 

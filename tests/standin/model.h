@@ -198,8 +198,8 @@ bool sim_is_device_address(uint64_t address);
 uint64_t sim_view(uint32_t device, uint64_t address);
 /* Whether the device may do this to the whole range, which D14 and D16 ask at submission. */
 bool sim_may(uint32_t device, uint64_t address, uint64_t bytes, enum sim_access access);
-/* The device whose view serves for the range: `device`, or the one whose memory it is (a copy
- * between two); -1 for none. */
+/* The device whose view serves for the range: `device`, or of plain memory the one whose it is; -1
+ * for none. Virtual memory is used by whom a list names, and by nobody else. */
 int sim_viewer(uint32_t device, uint64_t address, uint64_t bytes, enum sim_access access);
 /* One physical piece (not the reservation). */
 int sim_piece(uint64_t address, uint64_t *start, uint64_t *bytes, uint32_t *device);
