@@ -137,12 +137,23 @@ class RunTest(unittest.TestCase):
         self.assertEqual(1, code)
         self.assertIn("was not packed", self.folder.steps()["replay_azure"]["reason"])
 
-    def test_Contract_DiffersFromTheTranscript_IsAFailure(self):
-        code, _, _ = self.folder.run("--only", "contract")
+    def test_Contract_DiffersFromTheTranscripts_IsAFailure(self):
+        self.folder.write("transcript.two.txt", "two.gone a-row-that-was -> OK\n")
+        code, _, _ = self.folder.run("--only", "contract", STANDIN_DEVICES="2")
         self.assertEqual(1, code)  # the stand-in ends a misuse that a driver answers
         step = self.folder.steps()["contract"]
-        self.assertTrue(step["transcript"])
+        self.assertTrue(any(line.startswith("two.list ") for line in step["transcript"]))
         self.assertTrue(all("now" in line for line in step["changed"]))
+        self.assertIn("two.gone a-row-that-was: OK, now no row", step["changed"])
+        self.assertEqual({}, step["not_asked"])
+
+    def test_Contract_RowsOfTwoDevicesOnOne_AreKeptWithTheReason(self):
+        name = "two.list access-for-both-in-one-list"
+        self.folder.write("transcript.two.txt", f"{name} -> OK, same, same\n")
+        self.folder.run("--only", "contract")
+        step = self.folder.steps()["contract"]
+        self.assertEqual("this machine has one device", step["not_asked"][name])
+        self.assertFalse([line for line in step["changed"] + step["transcript"] if "two." in line])
 
     def test_Budget_TooSmallForAStep_IsAFailureAndSaid(self):
         code, _, _ = self.folder.run("--only", "check,inspect", "--budget", "20")

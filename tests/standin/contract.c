@@ -1,6 +1,7 @@
 /* The contract table's program: runs each row, writes what the driver answered, and compares it
- * with what is expected. Rows that lose their context or end their process have a process of their
- * own. Needs the C library alone; calls no driver function itself. */
+ * with what is expected; of a row that cannot be asked here it says why. Rows that lose their
+ * context or end their process have a process of their own. Needs the C library alone; calls no
+ * driver function itself. */
 #include "tests/standin/contract.h"
 
 #include <errno.h>
@@ -16,16 +17,19 @@
 
 #define LINE_MAX_BYTES 1000
 #define ROW_LIMIT_MS 60000
+#define FROM_QUESTION "two" /* of a child: in place of a row it says what two devices lack */
 
 static const struct row *const tables[] = {contract_device_rows, contract_context_rows,
     contract_handle_rows, contract_map_rows, contract_access_rows, contract_lost_rows,
     contract_stream_rows, contract_capture_rows, contract_graph_rows, contract_plain_rows,
-    contract_more_rows};
+    contract_more_rows, contract_two_rows};
 #define TABLE_COUNT (sizeof tables / sizeof *tables)
 
 static const char *library = MBR_CUDA_LIBRARY;
 static bool is_standin;
 static bool runs_by_itself; /* the device, while nobody waits for it */
+static const char *only;    /* the rows whose names begin so, or NULL */
+static char lack_of_two[LINE_MAX_BYTES];
 
 /* ---- What a row says ---- */
 
@@ -85,6 +89,22 @@ static const struct row *row_at(size_t index)
     return NULL;
 }
 
+static bool is_shared(const struct row *row)
+{
+    return row->kind == ROW_SHARED || row->kind == ROW_TWO;
+}
+
+static bool wants_two(const struct row *row)
+{
+    return row->kind == ROW_TWO || row->kind == ROW_TWO_ALONE;
+}
+
+/* Whether the row has no process of its own, nor do those next to it that want the same. */
+static bool shares_with(const struct row *row, const struct row *other)
+{
+    return is_shared(row) && other && other->kind == row->kind;
+}
+
 /* Runs one step of a row up to its end, or to what it needed and did not get. */
 static bool run_to_end(void (*step)(void))
 {
@@ -101,19 +121,28 @@ static int run_rows(size_t index)
 {
     contract_open(library);
     const struct row *row = row_at(index);
-    const enum row_kind kind = row->kind;
-    bool goes_on = kind == ROW_BARE || run_to_end(contract_world_init);
+    bool goes_on = row->kind == ROW_BARE ||
+        run_to_end(wants_two(row) ? contract_two_worlds_init : contract_world_init);
     if (!goes_on)
         printf("%s\n", said);
     while (goes_on) {
         run_to_end(row->run);
         printf("%s\n", said);
         fflush(stdout);
-        row = row_at(++index);
-        goes_on = kind == ROW_SHARED && row && row->kind == ROW_SHARED &&
-            cu.context_synchronize() == MBR_CUDA_SUCCESS;
+        const struct row *next = row_at(++index);
+        goes_on = shares_with(row, next) && contract_is_well();
+        row = next;
     }
     /* Not exit: what a library does at the end of a process is not what a row is about. */
+    fflush(stdout);
+    _exit(0);
+}
+
+static int answer_question(void)
+{
+    contract_open(library);
+    const char *lack = contract_lack_of_two();
+    printf("%s\n", lack ? lack : "");
     fflush(stdout);
     _exit(0);
 }
@@ -148,24 +177,35 @@ static bool read_line(int pipe_end, char *line, bool *hangs)
     }
 }
 
-static pid_t start_child(size_t index, int *pipe_end)
+static pid_t start_child(const char *from, int *pipe_end)
 {
     int ends[2];
-    if (pipe(ends) != 0)
-        return -1;
-    pid_t child = fork();
+    pid_t child = pipe(ends) == 0 ? fork() : -1;
+    if (child < 0) {
+        perror("contract: fork");
+        exit(3);
+    }
     if (child == 0) {
-        char number[32];
-        snprintf(number, sizeof number, "%zu", index);
         dup2(ends[1], STDOUT_FILENO);
         close(ends[0]);
         close(ends[1]);
-        execl("/proc/self/exe", "contract", "--library", library, "--from", number, NULL);
+        execl("/proc/self/exe", "contract", "--library", library, "--from", from, NULL);
         _exit(127);
     }
     close(ends[1]);
     *pipe_end = ends[0];
     return child;
+}
+
+static int await_child(pid_t child, int pipe_end, bool hangs)
+{
+    int status = 0;
+    if (hangs)
+        kill(child, SIGKILL);
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    close(pipe_end);
+    return status;
 }
 
 /* How a child ended that did not finish its row. */
@@ -182,30 +222,19 @@ static void describe_end(int status, bool hangs, char *line)
 /* Rows that one child runs, from `index`; answers the index of the next. */
 static size_t run_child(size_t index, struct outcome *outcomes)
 {
+    char number[32];
     int pipe_end = -1;
-    pid_t child = start_child(index, &pipe_end);
-    if (child < 0) {
-        perror("contract: fork");
-        exit(3);
-    }
-    size_t first = index;
+    snprintf(number, sizeof number, "%zu", index);
+    pid_t child = start_child(number, &pipe_end);
+    const size_t first = index;
+    const struct row *row = row_at(index);
     bool hangs = false;
-    const enum row_kind kind = row_at(index)->kind;
-    while (row_at(index) && row_at(index)->kind == kind &&
-        read_line(pipe_end, outcomes[index].line, &hangs)) {
+    while ((index == first || shares_with(row, row_at(index))) &&
+        read_line(pipe_end, outcomes[index].line, &hangs))
         outcomes[index++].is_run = true;
-        if (kind != ROW_SHARED)
-            break;
-    }
-    if (hangs)
-        kill(child, SIGKILL);
-    int status = 0;
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-        ;
-    close(pipe_end);
+    int status = await_child(child, pipe_end, hangs);
     /* A child that ended early was in the row that has no line. */
-    bool is_inside =
-        index == first || (kind == ROW_SHARED && row_at(index) && row_at(index)->kind == kind);
+    bool is_inside = index == first || shares_with(row, row_at(index));
     if (is_inside && (index == first || hangs || status != 0)) {
         describe_end(status, hangs, outcomes[index].line);
         outcomes[index++].is_run = true;
@@ -218,20 +247,53 @@ static bool is_for_drivers(const struct row *row)
     return row->kind != ROW_CRASH;
 }
 
-static bool is_wanted(size_t index, const char *only)
+static void ask_for_two(void)
 {
-    const struct row *row = row_at(index);
-    return (is_standin || is_for_drivers(row)) && (runs_by_itself || row->kind != ROW_RUNNING) &&
-        (!only || strncmp(row->name, only, strlen(only)) == 0);
+    int pipe_end = -1;
+    bool hangs = false;
+    pid_t child = start_child(FROM_QUESTION, &pipe_end);
+    if (!read_line(pipe_end, lack_of_two, &hangs))
+        snprintf(lack_of_two, sizeof lack_of_two, "the driver tells no devices");
+    await_child(child, pipe_end, hangs);
 }
 
-static void run_all(struct outcome *outcomes, const char *only)
+/* Why the row is not asked here, or NULL. */
+static const char *reason_against(const struct row *row)
 {
-    for (size_t index = 0; row_at(index);)
-        index = is_wanted(index, only) ? run_child(index, outcomes) : index + 1;
+    if (!is_standin && !is_for_drivers(row))
+        return "a driver crashed at it";
+    if (!runs_by_itself && row->kind == ROW_RUNNING)
+        return "nothing runs by itself in this mode";
+    return wants_two(row) && lack_of_two[0] ? lack_of_two : NULL;
+}
+
+static bool is_chosen(const struct row *row)
+{
+    return !only || strncmp(row->name, only, strlen(only)) == 0;
+}
+
+static void run_all(struct outcome *outcomes)
+{
+    const struct row *row;
+    for (size_t index = 0; (row = row_at(index));)
+        index = is_chosen(row) && !reason_against(row) ? run_child(index, outcomes) : index + 1;
 }
 
 /* ---- What comes out ---- */
+
+static void write_not_asked(
+    FILE *file, const char *before, const char *between, const char *after, const char *separator)
+{
+    const struct row *row;
+    const char *lead = "";
+    for (size_t index = 0; (row = row_at(index)); index++) {
+        const char *reason = is_chosen(row) ? reason_against(row) : NULL;
+        if (!reason)
+            continue;
+        fprintf(file, "%s%s%s%s%s%s", lead, before, row->name, between, reason, after);
+        lead = separator;
+    }
+}
 
 static void write_json(FILE *file, const struct outcome *outcomes)
 {
@@ -248,7 +310,9 @@ static void write_json(FILE *file, const struct outcome *outcomes)
             is_for_drivers(row_at(index)) ? "true" : "false");
         comma = ",\n";
     }
-    fprintf(file, "\n  ]\n}\n");
+    fprintf(file, "\n  ],\n  \"not_asked\": {");
+    write_not_asked(file, "\n    \"", "\": \"", "\"", ",");
+    fprintf(file, "\n  }\n}\n");
 }
 
 static void write_transcript(FILE *file, const struct outcome *outcomes)
@@ -294,6 +358,7 @@ static int judge(struct outcome *outcomes)
             printf("    expected: %s\n", expected_of(row));
         *(outcomes[index].is_right ? &right : &wrong) += 1;
     }
+    write_not_asked(stdout, "", ": not asked, ", "\n", "");
     printf("%zu as expected, %zu not, on %s\n", right, wrong,
         is_standin ? "the stand-in" : "a driver");
     return wrong ? 1 : 0;
@@ -308,7 +373,6 @@ int main(int count, char **arguments)
 {
     const char *transcript = NULL;
     const char *json = NULL;
-    const char *only = NULL;
     const char *from = NULL;
     for (int i = 1; i < count; i++) {
         const char **place = strcmp(arguments[i], "--library") == 0 ? &library
@@ -323,6 +387,8 @@ int main(int count, char **arguments)
         }
         *place = arguments[++i];
     }
+    if (from && strcmp(from, FROM_QUESTION) == 0)
+        return answer_question();
     if (from)
         return run_rows(strtoul(from, NULL, 10));
     contract_open(library);
@@ -335,7 +401,8 @@ int main(int count, char **arguments)
     struct outcome *outcomes = calloc(row_count, sizeof *outcomes);
     if (!outcomes)
         return 3;
-    run_all(outcomes, only);
+    ask_for_two();
+    run_all(outcomes);
     int status = judge(outcomes);
     if (write_file(transcript, outcomes, write_transcript) != 0 ||
         write_file(json, outcomes, write_json) != 0)

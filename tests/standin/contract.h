@@ -23,6 +23,8 @@ enum row_kind {
     ROW_MISUSE,  /* alone; the driver does not protect from it, and the stand-in ends the process */
     ROW_CRASH,   /* the same, and the driver crashed: `expected` is what was seen, and asked no more
                   */
+    ROW_TWO,     /* wants two devices that reach each other's memory; else like ROW_SHARED */
+    ROW_TWO_ALONE, /* the same, in a process of its own */
 };
 
 struct row {
@@ -44,18 +46,21 @@ extern const struct row contract_capture_rows[];
 extern const struct row contract_graph_rows[];
 extern const struct row contract_plain_rows[];
 extern const struct row contract_more_rows[];
+extern const struct row contract_two_rows[];
 
 #define HALF_A_PAGE 2048 /* no multiple of any granule */
 
 extern struct calls cu;
 
-/* What a row has to work with; contract_world.c makes it once a process. */
+/* What a row has to work with on a device; contract_world.c makes it once a process. A row begins
+ * on device 0. */
 struct world {
-    mbr_cuda_context context; /* primary context of device 0, retained once and current */
+    int device;
+    mbr_cuda_context context; /* the device's primary one, retained once and current */
     mbr_cuda_stream stream;   /* both non-blocking */
     mbr_cuda_stream other;
     size_t granule_bytes; /* recommended granularity */
-    /* Pinned words: */
+    /* Pinned words, the same for each device: */
     volatile uint32_t *flag;    /* `spin` goes on while it is 0 */
     volatile uint32_t *started; /* `hammer` has begun */
     volatile uint32_t *wrong;   /* the answer of `verify` */
@@ -78,6 +83,12 @@ struct place {
 void contract_open(const char *library);
 bool contract_is_standin(void);
 void contract_world_init(void);
+void contract_two_worlds_init(void);
+/* Whether the next row finds what it needs: after a row that was stopped, or that lost a context,
+ * not. */
+bool contract_is_well(void);
+/* What two devices that reach each other's memory are lacking here, or NULL. */
+const char *contract_lack_of_two(void);
 
 /* ---- What a row says ---- */
 
@@ -98,12 +109,20 @@ mbr_cuda_address reserve(size_t granules);
 mbr_cuda_handle create(size_t granules);
 mbr_cuda_result create_bytes(mbr_cuda_handle *handle, size_t bytes);
 void map(mbr_cuda_address at, size_t granules, mbr_cuda_handle handle);
+/* From here on, in a row that wants two: memory, streams, kernels and what is current are this
+ * device's. */
+void turn_to(int device);
 mbr_cuda_result access_to(mbr_cuda_address at, size_t bytes, uint32_t flags);
 void grant(mbr_cuda_address at, size_t granules);
 struct place take(size_t granules);
 void give(struct place place, size_t granules);
 /* Unmaps what is mapped of the range, and frees it. */
 void drop(mbr_cuda_address at, size_t granules);
+/* Says which access the device has there. */
+void say_access(mbr_cuda_address at, int device);
+/* What is free on the device; and whether it was `before` but for so many granules. */
+size_t free_now(void);
+void say_moved(size_t before, size_t granules_gone);
 /* Says what each step of a granule's life answers, from its address to the end of that. */
 void see_memory(void);
 

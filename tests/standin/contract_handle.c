@@ -156,23 +156,6 @@ static void release_twice(void)
     see(cu.handle_release(0));
 }
 
-static size_t free_now(void)
-{
-    size_t free_bytes = 0;
-    size_t total = 0;
-    NEED(cu.memory_info(&free_bytes, &total));
-    return free_bytes;
-}
-
-static void say_moved(size_t before, size_t granules_gone)
-{
-    size_t now = free_now();
-    say_if(now + granules_gone * world.granule_bytes == before, "as before less it",
-        now == before                                            ? "unchanged"
-            : now + granules_gone * world.granule_bytes < before ? "less"
-                                                                 : "more");
-}
-
 /* D20 */
 static void free_figure(void)
 {

@@ -1,5 +1,5 @@
-/* What the rows of the contract table work with: the library's functions, a context, two streams,
- * kernels, and the steps that many rows have. Judges nothing. */
+/* What the rows of the contract table work with: the library's functions, on one device or on two a
+ * context, two streams and kernels, and the steps that many rows have. Judges nothing. */
 #include "tests/standin/contract.h"
 
 #include "tools/build/embed.h"
@@ -16,6 +16,7 @@ extern const struct mbr_embedded contract_kernels[];
 struct calls cu;
 struct world world;
 
+static struct world worlds[2]; /* by device */
 static void *library_handle;
 
 static void fail(const char *what, const char *which)
@@ -93,18 +94,24 @@ static void warm_up(void)
     NEED(cu.device_free(word));
 }
 
-void contract_world_init(void)
+static void pinned_words_init(void)
 {
-    NEED(cu.init(0));
-    NEED(cu.primary_retain(&world.context, 0));
-    NEED(cu.context_set(world.context));
-    struct mbr_cuda_properties properties = properties_of(0);
-    NEED(cu.granularity(&world.granule_bytes, &properties, MBR_CUDA_GRANULARITY_RECOMMENDED));
-    world.stream = stream_new();
-    world.other = stream_new();
     world.flag = pinned_word();
     world.started = pinned_word();
     world.wrong = pinned_word();
+}
+
+static void world_of(int device)
+{
+    world.device = device;
+    NEED(cu.primary_retain(&world.context, device));
+    NEED(cu.context_set(world.context));
+    struct mbr_cuda_properties properties = properties_of(device);
+    NEED(cu.granularity(&world.granule_bytes, &properties, MBR_CUDA_GRANULARITY_RECOMMENDED));
+    world.stream = stream_new();
+    world.other = stream_new();
+    if (!world.flag)
+        pinned_words_init();
     mbr_cuda_module module;
     NEED(cu.module_load(&module, contract_kernels[0].text));
     world.spin = kernel(module, "spin");
@@ -113,6 +120,50 @@ void contract_world_init(void)
     world.verify = kernel(module, "verify");
     world.hammer = kernel(module, "hammer");
     warm_up();
+    worlds[device] = world;
+}
+
+void contract_world_init(void)
+{
+    NEED(cu.init(0));
+    world_of(0);
+}
+
+void contract_two_worlds_init(void)
+{
+    contract_world_init();
+    world_of(1);
+    turn_to(0);
+}
+
+void turn_to(int device)
+{
+    world = worlds[device];
+    NEED(cu.context_set(world.context));
+}
+
+bool contract_is_well(void)
+{
+    if (world.device != 0 || cu.context_synchronize() != MBR_CUDA_SUCCESS)
+        return false;
+    return !worlds[1].context ||
+        (cu.context_set(worlds[1].context) == MBR_CUDA_SUCCESS &&
+            cu.context_synchronize() == MBR_CUDA_SUCCESS &&
+            cu.context_set(worlds[0].context) == MBR_CUDA_SUCCESS);
+}
+
+const char *contract_lack_of_two(void)
+{
+    int count = 0;
+    int there = 0;
+    int back = 0;
+    if (cu.init(0) != MBR_CUDA_SUCCESS || cu.device_count(&count) != MBR_CUDA_SUCCESS)
+        return "the driver tells no devices";
+    if (count < 2)
+        return "this machine has one device";
+    bool is_told = cu.can_access_peer(&there, 0, 1) == MBR_CUDA_SUCCESS &&
+        cu.can_access_peer(&back, 1, 0) == MBR_CUDA_SUCCESS;
+    return is_told && there && back ? NULL : "devices 0 and 1 do not reach each other's memory";
 }
 
 mbr_cuda_address reserve(size_t granules)
@@ -124,7 +175,7 @@ mbr_cuda_address reserve(size_t granules)
 
 mbr_cuda_result create_bytes(mbr_cuda_handle *handle, size_t bytes)
 {
-    struct mbr_cuda_properties properties = properties_of(0);
+    struct mbr_cuda_properties properties = properties_of(world.device);
     return cu.handle_create(handle, bytes, &properties, 0);
 }
 
@@ -142,7 +193,7 @@ void map(mbr_cuda_address at, size_t granules, mbr_cuda_handle handle)
 
 mbr_cuda_result access_to(mbr_cuda_address at, size_t bytes, uint32_t flags)
 {
-    struct mbr_cuda_access access = {{MBR_CUDA_LOCATION_DEVICE, 0}, flags};
+    struct mbr_cuda_access access = {{MBR_CUDA_LOCATION_DEVICE, world.device}, flags};
     return cu.set_access(at, bytes, &access, 1);
 }
 
@@ -169,6 +220,34 @@ void drop(mbr_cuda_address at, size_t granules)
 {
     NEED(cu.unmap(at, granules * world.granule_bytes));
     NEED(cu.address_free(at, granules * world.granule_bytes));
+}
+
+void say_access(mbr_cuda_address at, int device)
+{
+    struct mbr_cuda_location location = {MBR_CUDA_LOCATION_DEVICE, device};
+    unsigned long long flags = 77;
+    if (see(cu.get_access(&flags, &location, at)) == MBR_CUDA_SUCCESS)
+        say(flags == MBR_CUDA_ACCESS_NONE             ? "none"
+                : flags == MBR_CUDA_ACCESS_READ       ? "read"
+                : flags == MBR_CUDA_ACCESS_READ_WRITE ? "read-write"
+                                                      : "another");
+}
+
+size_t free_now(void)
+{
+    size_t free_bytes = 0;
+    size_t total = 0;
+    NEED(cu.memory_info(&free_bytes, &total));
+    return free_bytes;
+}
+
+void say_moved(size_t before, size_t granules_gone)
+{
+    size_t now = free_now();
+    say_if(now + granules_gone * world.granule_bytes == before, "as before less it",
+        now == before                                            ? "unchanged"
+            : now + granules_gone * world.granule_bytes < before ? "less"
+                                                                 : "more");
 }
 
 void see_memory(void)
