@@ -218,8 +218,8 @@ class TraceTest(unittest.TestCase):
         sys.modules["torch"] = torch
         self.addCleanup(sys.modules.pop, "torch")
         trace = script("torch_trace.py", "tests/gpu")
-        service = trace.serve([(0.0, 300, 60), (0.5, 30, 240)])
-        token = trace.LAYERS * trace.PLANES * trace.ROW_BYTES
+        service = trace.serve([(0.0, 300, 60), (0.5, 30, 240)], (32, 2048))
+        token = 32 * 2 * 2048
         self.assertEqual(0, self.taken)
         self.assertGreaterEqual(service.owned_peak, service.live_peak)
         # At the end of the first: 300 + 60 tokens of it, 30 + 46 of the second, which ends with 270.

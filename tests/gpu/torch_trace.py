@@ -1,7 +1,9 @@
 #!/usr/bin/python3 -B
 """P16: the KV caches of a request trace as tensors of PyTorch that are copied when they grow.
 
-    PYTORCH_CUDA_ALLOC_CONF=... torch_trace.py TRACE.csv REQUESTS    prints one JSON object
+    PYTORCH_CUDA_ALLOC_CONF=... torch_trace.py TRACE.csv REQUESTS LAYERS ROW_BYTES
+
+prints one JSON object. A row is what a token has in one tensor.
 
 The service is that of `membrane replay` where nothing waits (docs/replay.md): arrivals as in the
 trace, the prompt's memory at once, then a token each thirtieth of a second. A sequence has a tensor
@@ -18,7 +20,7 @@ import sys
 
 import torch
 
-LAYERS, PLANES, ROW_BYTES = 32, 2, 8 * 128 * 2  # Llama-3-8B, of a token and tensor
+PLANES = 2  # keys and values
 CHUNK_TOKENS = 256
 PREFILL_RATE, DECODE_RATE = 8000.0, 30.0  # tokens a second
 ARRIVAL, GROWTH, END = range(3)
@@ -38,15 +40,14 @@ def chunks_of(tokens):
 
 
 class Sequence:
-    """Tensors of so many chunks, of which `tokens` at most are ever used."""
+    """Tensors of so many chunks."""
 
-    def __init__(self, chunks):
-        self.chunks = chunks
-        self.tensors = [self.make(chunks) for _ in range(LAYERS * PLANES)]
+    def __init__(self, model, chunks):
+        self.row_bytes, self.chunks = model[1], chunks
+        self.tensors = [self.make(chunks) for _ in range(model[0] * PLANES)]
 
-    @staticmethod
-    def make(chunks):
-        return torch.empty(chunks * CHUNK_TOKENS * ROW_BYTES, dtype=torch.uint8, device="cuda")
+    def make(self, chunks):
+        return torch.empty(chunks * CHUNK_TOKENS * self.row_bytes, dtype=torch.uint8, device="cuda")
 
     def grow(self):
         self.chunks += 1
@@ -57,7 +58,8 @@ class Sequence:
 
 
 class Service:
-    def __init__(self):
+    def __init__(self, model):
+        self.token_bytes = model[0] * PLANES * model[1]
         torch.empty(1, device="cuda")
         self.free_bytes = torch.cuda.mem_get_info()[0]
         self.owned_peak = self.live_peak = self.live_tokens = 0
@@ -67,7 +69,7 @@ class Service:
         self.owned_peak = max(self.owned_peak, self.free_bytes - torch.cuda.mem_get_info()[0])
         tokens = sum(min(prompt + max(0, int((now - begin) * DECODE_RATE)), whole)
                      for begin, prompt, whole in self.started.values())
-        self.live_peak = max(self.live_peak, tokens * LAYERS * PLANES * ROW_BYTES)
+        self.live_peak = max(self.live_peak, tokens * self.token_bytes)
 
 
 def events_of(requests):
@@ -84,14 +86,15 @@ def events_of(requests):
     return events
 
 
-def serve(requests):
-    service, sequences = Service(), {}
+def serve(requests, model):
+    """A model is its layers and the bytes of a row."""
+    service, sequences = Service(model), {}
     events = events_of(requests)
     while events:
         now, kind, number = heapq.heappop(events)
         at, prompt, output = requests[number]
         if kind == ARRIVAL:
-            sequences[number] = Sequence(chunks_of(prompt))
+            sequences[number] = Sequence(model, chunks_of(prompt))
             service.started[number] = (at + prompt / PREFILL_RATE, prompt, prompt + output)
         elif kind == GROWTH:
             sequences[number].grow()
@@ -105,8 +108,8 @@ def serve(requests):
 
 
 def main():
-    path, count = sys.argv[1], int(sys.argv[2])
-    service = serve(list(requests_of(path, count)))
+    path, (count, *model) = sys.argv[1], map(int, sys.argv[2:5])
+    service = serve(list(requests_of(path, count)), model)
     print(json.dumps({"owned_peak": service.owned_peak, "live_peak": service.live_peak}))
 
 
