@@ -74,9 +74,10 @@ static mbr_status steal_extent(mbr_growth_run *run, mbr_plan_item *item)
     mbr_answer answer;
     mbr_status status = mbr_port_unmap(backing->port, victim->reservation_id,
         mbr_slot_offset(victim, item->victim_index), item->bytes, &answer, run->error);
-    if (answer.gated) /* a capture began since the plan: it stays parked, and another plan steals
-                         none */
+    if (answer.gated) { /* it stays parked, and another plan steals none */
+        run->met_capture = true;
         return status;
+    }
     mbr_lock_take(&backing->lock);
     if (status != MBR_OK) {
         mbr_slot_strand(victim, item->victim_index, answer.unchanged);

@@ -14,6 +14,7 @@ typedef struct mbr_growth_run {
     uint64_t adopted_bytes;  /* moved from the cache to the holder in advance */
     uint64_t residual_bytes; /* what an undo could not take back */
     bool refused_by_client;  /* its publish callback or watch: no reason to press the cache */
+    bool met_capture;        /* since the plan one has begun, in which nothing is moved */
     bool planned;            /* sources are taken and nothing was executed */
     mbr_error *error;
 } mbr_growth_run;

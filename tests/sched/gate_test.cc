@@ -111,6 +111,37 @@ TEST(Sched_Gate, ReleaseThatSaysNow_KeepsNothingAfterTheCapture)
     ExpectHolds(ExploreRandom(Make<ReleaseAgainstACapture>()));
 }
 
+// A growth that would have what is parked elsewhere makes new extents where a capture has begun
+// since it planned: it works as ever.
+class GrowthThatMovesAgainstACapture : public GateScenario
+{
+  public:
+    explicit GrowthThatMovesAgainstACapture(Draw &draw) : GateScenario(draw), range_(Reserve(3))
+    {
+        Live(0, 1); // two parked
+        ep_.device.streams[0].done = ep_.device.streams[0].submitted;
+        Reap(1);
+    }
+
+  protected:
+    void Work() override { SCHED_REQUIRE(Grow(range_, 0, 3, 0) == MBR_OK); }
+
+    void EndOthers() override
+    {
+        GateScenario::EndOthers();
+        memory_.Leave(range_.range, range_.address, 3 * kGranule);
+        SCHED_REQUIRE(mbr_range_end(range_.range, true, nullptr, 0, nullptr) == MBR_OK);
+    }
+
+  private:
+    Range range_;
+};
+
+TEST(Sched_Gate, GrowthThatMovesWhatIsParked_IsNotRefusedForACapture)
+{
+    ExpectHolds(ExploreRandom(Make<GrowthThatMovesAgainstACapture>()));
+}
+
 // Without `virtual`: a span is taken and given, while another's group comes to the device.
 class SpanAgainstACapture : public GateScenario
 {

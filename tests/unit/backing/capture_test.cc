@@ -1,7 +1,7 @@
 // A graph capture on the mechanism's device: no slot that it would not survive is called while it
 // is open, what is made meanwhile belongs to its graph, and everything is made up for afterwards.
 // Pins and remap epochs of ranges.
-#include "tests/unit/backing/world.h"
+#include "tests/unit/backing/capture_world.h"
 
 #include <algorithm>
 #include <random>
@@ -10,73 +10,6 @@ namespace membrane
 {
 namespace
 {
-
-struct Gate {
-    mbr_gate gate;
-    Gate() { mbr_gate_init(&gate); }
-    ~Gate() { mbr_gate_finish(&gate); }
-};
-
-class CaptureWorld : public Gate, public World
-{
-  public:
-    explicit CaptureWorld(uint64_t keep = UINT64_MAX, uint64_t limit = UINT64_C(64) << 20)
-        : World(limit, keep)
-    {
-        mbr_port_set_gate(port, &gate);
-        EXPECT_EQ(MBR_OK, mbr_context_join_gate(context, &gate, nullptr));
-        graph.gone = [](mbr_graph *) {};
-    }
-
-    void begin()
-    {
-        EXPECT_EQ(MBR_OK, mbr_context_begin_capture(context, stream, UINT64_MAX, &graph, nullptr));
-        gated_before_ = gated_calls();
-    }
-    // No gated slot was called since begin.
-    void end_capture()
-    {
-        EXPECT_EQ(gated_before_, gated_calls());
-        mbr_graph *ended = nullptr;
-        EXPECT_EQ(MBR_OK, mbr_context_end_capture(context, stream, &ended, nullptr));
-        EXPECT_EQ(&graph, ended);
-        mbr_backing_catch_up(backing);
-    }
-    void retire()
-    {
-        EXPECT_EQ(MBR_OK, mbr_context_retire_graph(context, &graph, nullptr, 0, nullptr));
-        reap();
-    }
-    void reap()
-    {
-        while (mbr_context_reap(context, true) != 0)
-            ;
-    }
-    mbr_status decommit(mbr_range *range, uint64_t offset, uint64_t bytes, bool now = true,
-        mbr_error *error = nullptr)
-    {
-        mbr_range_decommit_result result = {};
-        result.struct_size = sizeof(result);
-        return mbr_range_give_back(range, offset, bytes, now, &stream, now ? 0 : 1, &result, error);
-    }
-    uint64_t gated_calls() const
-    {
-        return fake.calls(Slot::kUnmap) + fake.calls(Slot::kDestroy) + fake.calls(Slot::kAllocate) +
-            fake.calls(Slot::kRelease);
-    }
-
-    mbr_graph graph = {};
-
-  private:
-    uint64_t gated_before_ = 0;
-};
-
-mbr_error new_error()
-{
-    mbr_error error = {};
-    error.struct_size = sizeof(error);
-    return error;
-}
 
 TEST(Capture, ReserveAndGrow_WorkWhileItIsOpen)
 {
@@ -146,87 +79,6 @@ TEST(Capture, WhatIsParkedElsewhere_IsNotMoved)
     world.end_capture();
     ASSERT_EQ(MBR_OK, world.grow(range, 4 * kGranule, 4 * kGranule));
     EXPECT_EQ(8u, world.fake.extents()); // moved now
-    EXPECT_TRUE(world.agree());
-    world.retire();
-    EXPECT_EQ(MBR_OK, world.end(range));
-}
-
-TEST(Capture, GrowthThatFails_DestroysNothingOfWhatItMade)
-{
-    CaptureWorld world;
-    mbr_range *range = world.reserve(64 * kGranule);
-    world.begin();
-    world.fake.faults.push_back({Slot::kCreate, 3});
-    EXPECT_EQ(MBR_OUT_OF_MEMORY, world.grow(range, 0, 4 * kGranule));
-    EXPECT_EQ(0u, world.charged(world.kv));
-    EXPECT_EQ(2 * kGranule, world.kept().pooled_bytes);
-    EXPECT_TRUE(world.agree());
-    world.fake.faults.clear();
-    EXPECT_EQ(MBR_OK, world.grow(range, 0, 2 * kGranule)); // from there
-    EXPECT_EQ(2u, world.fake.extents());
-    world.end_capture();
-    world.retire();
-    EXPECT_EQ(MBR_OK, world.end(range));
-}
-
-// A fill on a stream that is not captured goes on meanwhile, and may not be waited for. The end of
-// the capture looks once, and a trim as often as it is called.
-void FailFilled(bool is_done_at_the_end)
-{
-    CaptureWorld world;
-    world.line.automatic = is_done_at_the_end;
-    mbr_native native = {MBR_NATIVE_STREAM_CPU, 0, 2};
-    uint64_t other = 0;
-    ASSERT_EQ(MBR_OK, mbr_context_attach_stream(world.context, native, &other, nullptr));
-    mbr_range *range = world.reserve(64 * kGranule);
-    world.begin();
-    mbr_grow_options options = {};
-    options.stream_id = other;
-    options.flags = MBR_GROW_ZEROED;
-    options.publish = [](void *) -> mbr_status { return MBR_NOT_READY; };
-    world.fake.fresh_content = MBR_CONTENT_UNDEFINED;
-    EXPECT_EQ(MBR_RESIDUAL, world.grow_with(options, {range, 0, 0, 2 * kGranule}));
-    EXPECT_EQ(2u, world.line.fill_count);
-    EXPECT_EQ(2 * kGranule, world.books().quarantined_bytes);
-    world.end_capture(); /* the line reaches what it signals, or not yet */
-    EXPECT_EQ(is_done_at_the_end ? 0 : 2 * kGranule, world.books().quarantined_bytes);
-    world.line.automatic = true;
-    mbr_backing_trim(world.backing, UINT64_MAX);
-    EXPECT_EQ(0u, world.books().quarantined_bytes);
-    EXPECT_EQ(0u, world.charged(world.kv));
-    EXPECT_TRUE(world.agree());
-    world.retire();
-    EXPECT_EQ(MBR_OK, world.end(range));
-    EXPECT_EQ(MBR_OK, mbr_context_detach_stream(world.context, other, nullptr));
-}
-
-TEST(Capture, GrowthThatFailsFilled_IsQuarantinedUntilTheFillIsSeenDone)
-{
-    for (bool is_done_at_the_end : {true, false})
-        FailFilled(is_done_at_the_end);
-}
-
-TEST(Capture, GrowthThatFailsMapped_IsQuarantinedUntilTheCaptureEnds)
-{
-    CaptureWorld world;
-    mbr_range *range = world.reserve(64 * kGranule);
-    world.begin();
-    world.fake.faults.push_back({Slot::kProtect, 1});
-    mbr_range_grow_result result = {};
-    result.struct_size = sizeof(result);
-    EXPECT_EQ(MBR_RESIDUAL, world.grow(range, 0, 2 * kGranule, &result));
-    EXPECT_EQ(2 * kGranule, result.residual_bytes);
-    EXPECT_EQ(2 * kGranule, world.books().quarantined_bytes);
-    EXPECT_EQ(2u, world.kept().quarantined_count);
-    EXPECT_EQ(MBR_BUSY, world.grow(range, 0, 2 * kGranule));
-    EXPECT_TRUE(world.agree());
-    uint64_t violations = world.books().violation_count;
-    world.end_capture();
-    EXPECT_EQ(0u, world.books().quarantined_bytes);
-    EXPECT_EQ(0u, world.kept().quarantined_count);
-    EXPECT_EQ(0u, world.charged(world.kv));
-    EXPECT_EQ(violations, world.books().violation_count);  // nobody broke a rule
-    EXPECT_EQ(MBR_OK, world.grow(range, 0, 2 * kGranule)); // the places are in use again
     EXPECT_TRUE(world.agree());
     world.retire();
     EXPECT_EQ(MBR_OK, world.end(range));
