@@ -72,12 +72,11 @@ static mbr_status steal_extent(mbr_growth_run *run, mbr_plan_item *item)
     mbr_range *victim = item->victim;
     mbr_slot *slot = &victim->slots[item->victim_index];
     mbr_answer answer;
-    mbr_status status = mbr_port_unmap(backing->port, victim->reservation_id,
-        mbr_slot_offset(victim, item->victim_index), item->bytes, &answer, run->error);
-    if (answer.gated) { /* it stays parked, and another plan steals none */
-        run->met_capture = true;
+    mbr_status status = mbr_range_unmap_if_there(
+        victim, mbr_slot_offset(victim, item->victim_index), item->bytes, &answer, run->error);
+    run->met_capture = answer.gated;                   /* and another plan steals none */
+    if (status != MBR_OK && mbr_answer_keeps(&answer)) /* it stays parked */
         return status;
-    }
     mbr_lock_take(&backing->lock);
     if (status != MBR_OK) {
         mbr_slot_strand(victim, item->victim_index, answer.unchanged);
@@ -249,13 +248,13 @@ static mbr_status tell(mbr_growth_run *run, mbr_stretch items, uint64_t *told_by
 static void unmap_item(mbr_growth_run *run, mbr_plan_item *item)
 {
     mbr_answer answer;
-    mbr_status status = mbr_port_unmap(
-        run->backing->port, item->range->reservation_id, item->offset, item->bytes, &answer, NULL);
+    mbr_status status =
+        mbr_range_unmap_if_there(item->range, item->offset, item->bytes, &answer, NULL);
     if (status == MBR_OK)
         item->stage = MBR_STAGE_UNMAPPED;
     else
         strand_item(run, item, answer.unchanged);
-    if (answer.gated)
+    if (status != MBR_OK && mbr_answer_keeps(&answer))
         mbr_backing_note_kept(run->backing);
 }
 

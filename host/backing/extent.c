@@ -193,13 +193,14 @@ void mbr_extent_withhold(mbr_backing *backing, mbr_extent *extent)
 }
 
 /* What a device took along is gone without a call. */
-static mbr_status destroy_if_there(mbr_backing *backing, mbr_extent *extent, bool *gated)
+static mbr_status destroy_if_there(mbr_backing *backing, mbr_extent *extent, bool *keeps)
 {
     mbr_answer answer = {0};
     mbr_status status;
-    extent->may_retry = *gated = false;
+    extent->may_retry = *keeps = false;
     switch (mbr_backing_device(backing)) {
     case MBR_DEVICE_IS_LOST:
+        extent->may_retry = *keeps = true;
         return MBR_DEVICE_LOST;
     case MBR_DEVICE_HAS_ENDED:
         mbr_port_forget_extent(backing->port, extent->owned_bytes);
@@ -208,7 +209,7 @@ static mbr_status destroy_if_there(mbr_backing *backing, mbr_extent *extent, boo
         status =
             mbr_port_extent_destroy(backing->port, extent->id, extent->owned_bytes, &answer, NULL);
         extent->may_retry = status != MBR_OK && answer.unchanged;
-        *gated = answer.gated;
+        *keeps = status != MBR_OK && mbr_answer_keeps(&answer);
         return status;
     }
 }
@@ -228,8 +229,8 @@ static uint64_t end_record(mbr_backing *backing, mbr_extent *extent)
 
 static uint64_t retry(mbr_backing *backing, mbr_extent *extent)
 {
-    bool gated;
-    bool is_gone = extent->may_retry && destroy_if_there(backing, extent, &gated) == MBR_OK;
+    bool keeps;
+    bool is_gone = extent->may_retry && destroy_if_there(backing, extent, &keeps) == MBR_OK;
     mbr_lock_take(&backing->lock);
     if (is_gone)
         backing->quarantined_count--;
@@ -259,14 +260,14 @@ uint64_t mbr_extent_retry_withheld(mbr_backing *backing)
 
 uint64_t mbr_extent_destroy(mbr_backing *backing, mbr_extent *extent)
 {
-    bool gated;
-    mbr_status status = destroy_if_there(backing, extent, &gated);
+    bool keeps;
+    mbr_status status = destroy_if_there(backing, extent, &keeps);
     mbr_lock_take(&backing->lock);
     if (status != MBR_OK) { /* nobody else knows it: I7, unmapped and destroy failed */
         mbr_extent_withhold(backing, extent);
         DL_APPEND(backing->withheld, extent);
         mbr_lock_drop(&backing->lock);
-        if (gated)
+        if (keeps)
             mbr_backing_note_kept(backing);
         else
             mbr_authority_note_violation(backing->authority);

@@ -213,7 +213,8 @@ struct mbr_backing {
     /* Written under the lock. */
     _Atomic bool has_orphans; /* some of them may be of prefixes that have ended */
     _Atomic bool has_open;    /* some sealed places may be open again */
-    _Atomic bool has_kept;    /* something may be here only because of a capture that has ended */
+    _Atomic bool
+        has_kept;     /* something may be here only because of a capture, or a loss, that is over */
     mbr_range *ahead; /* with something ahead, of whatever list; what stands longest first */
     mbr_range *buckets[MBR_RANGE_BUCKET_COUNT];
     mbr_pool_class pool[MBR_POOL_CLASS_LIMIT_COUNT];
@@ -314,7 +315,14 @@ bool mbr_range_unmap_slot(mbr_range *range, uint64_t index);
 
 /* Without the lock, by the editor: the unmap alone, or what stands for it where the device is gone.
  */
-mbr_status mbr_slot_unmap_if_there(const mbr_range *range, uint64_t index, mbr_answer *answer);
+mbr_status mbr_range_unmap_if_there(const mbr_range *range, uint64_t offset_bytes, uint64_t bytes,
+    mbr_answer *answer, mbr_error *error);
+static inline mbr_status mbr_slot_unmap_if_there(
+    const mbr_range *range, uint64_t index, mbr_answer *answer)
+{
+    return mbr_range_unmap_if_there(
+        range, mbr_slot_offset(range, index), range->slots[index].extent->bytes, answer, NULL);
+}
 /* Under the lock: the slot's mapping stays, and what it maps is quarantined. */
 void mbr_slot_strand(mbr_range *range, uint64_t index, bool may_retry);
 
@@ -376,9 +384,15 @@ mbr_status mbr_range_check_pins_locked(const mbr_range *range, mbr_error *error)
 /* Without the lock: once more for each mapping, extent and span whose unmap, destroy or release was
  * refused and changed nothing. Returns the bytes given back to the system. */
 uint64_t mbr_backing_retry_quarantined(mbr_backing *backing);
-/* Something could not be given back, or a fill not be waited for, because a capture is open.
- * Whoever notes it calls mbr_backing_look_again when he edits nothing any more: a capture that
- * ended before has not found it. */
+/* It is refused only for now: because of a capture, or of a loss whose end is not confirmed. */
+static inline bool mbr_answer_keeps(const mbr_answer *refused)
+{
+    return refused->gated ||
+        (refused->unchanged && MBR_STATUS_CLASS(refused->status) == MBR_CLASS_LOST);
+}
+/* Something could not be given back for such a reason, or a fill not be waited for. Whoever notes
+ * it calls mbr_backing_look_again when he edits nothing any more: a capture that has ended before,
+ * or an end that was confirmed, has not found it. */
 void mbr_backing_note_kept(mbr_backing *backing);
 /* Without the lock, by whoever was editing, when he is done: the others have not looked into what
  * he edited. Tries again what a capture kept, and opens what is sealed for nobody. */

@@ -341,7 +341,7 @@ static void strand_alias(
     else
         backing->quarantined_count++;
     mbr_lock_drop(&backing->lock);
-    if (undone->gated)
+    if (mbr_answer_keeps(undone))
         mbr_backing_note_kept(backing);
     mbr_mapped_add(attach->holder, keep->extent->bytes);
 }
@@ -407,8 +407,8 @@ static mbr_status attach_one(const mbr_attach *attach, const mbr_keep *keep, uin
         return status;
     mbr_answer undone = {0};
     if (answer.quarantined ||
-        mbr_port_unmap(attach->prefix->backing->port, target->reservation_id, keep->offset_bytes,
-            keep->extent->bytes, &undone, NULL) != MBR_OK) {
+        mbr_range_unmap_if_there(target, keep->offset_bytes, keep->extent->bytes, &undone, NULL) !=
+            MBR_OK) {
         strand_alias(attach, keep, answer.quarantined || undone.quarantined, &undone);
         *residual += keep->extent->bytes;
     } else {
@@ -427,8 +427,8 @@ static uint64_t undo_aliases(const mbr_attach *attach, uint32_t end)
         mbr_answer answer;
         if (!takes(attach, keep) || is_parked_there(attach, keep))
             continue;
-        if (mbr_port_unmap(prefix->backing->port, attach->targets[keep->piece]->reservation_id,
-                keep->offset_bytes, keep->extent->bytes, &answer, NULL) == MBR_OK) {
+        if (mbr_range_unmap_if_there(attach->targets[keep->piece], keep->offset_bytes,
+                keep->extent->bytes, &answer, NULL) == MBR_OK) {
             count_mapping(attach, keep, -1);
             continue;
         }

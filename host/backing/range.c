@@ -482,20 +482,20 @@ bool mbr_range_is_lost(const mbr_range *range)
         mbr_context_state(range->context) == MBR_CONTEXT_LOST;
 }
 
-mbr_status mbr_slot_unmap_if_there(const mbr_range *range, uint64_t index, mbr_answer *answer)
+mbr_status mbr_range_unmap_if_there(const mbr_range *range, uint64_t offset_bytes, uint64_t bytes,
+    mbr_answer *answer, mbr_error *error)
 {
     mbr_backing *backing = range->backing;
-    uint64_t bytes = range->slots[index].extent->bytes;
-    *answer = (mbr_answer){0};
+    *answer = (mbr_answer){.status = MBR_DEVICE_LOST, .unchanged = true};
     switch (mbr_backing_device(backing)) {
     case MBR_DEVICE_IS_LOST:
-        return MBR_DEVICE_LOST;
+        return mbr_fail(error, MBR_DEVICE_LOST, "the device is lost: nothing is unmapped there");
     case MBR_DEVICE_HAS_ENDED:
         mbr_port_forget_mapping(backing->port, bytes);
         return MBR_OK;
     default:
-        return mbr_port_unmap(backing->port, range->reservation_id, mbr_slot_offset(range, index),
-            bytes, answer, NULL);
+        return mbr_port_unmap(
+            backing->port, range->reservation_id, offset_bytes, bytes, answer, error);
     }
 }
 
@@ -521,7 +521,7 @@ bool mbr_range_unmap_slot(mbr_range *range, uint64_t index)
     if (status != MBR_OK) { /* I7, unmap failed: neither axis moves */
         mbr_slot_strand(range, index, answer.unchanged);
         mbr_lock_drop(&backing->lock);
-        if (answer.gated)
+        if (mbr_answer_keeps(&answer))
             mbr_backing_note_kept(backing);
         else
             mbr_authority_note_violation(backing->authority);

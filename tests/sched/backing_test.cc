@@ -163,6 +163,45 @@ TEST(Sched_Backing, EndAgainstALoss_IsChargedUntilTheEndIsConfirmed)
     ExpectHolds(ExploreRandom(Make<EndAgainstLoss>()));
 }
 
+// Somebody is about to unmap when another says that the device is lost: what he finds so is charged
+// until the end is confirmed, and then gone with the rest.
+class UnmapAgainstLoss : public BackingScenario
+{
+  public:
+    explicit UnmapAgainstLoss(Draw &draw)
+        : BackingScenario(draw, draw.Coin() ? 0 : UINT64_MAX), range_(Reserve(2))
+    {
+        Live(0, 1); // something to trim
+        SCHED_REQUIRE(Grow(range_, 0, 2, 0) == MBR_OK);
+        ep_.device.streams[0].done = ep_.device.streams[0].submitted;
+        Reap(1);
+    }
+
+    std::vector<std::function<void()>> Bodies() override
+    {
+        return {[this] { GiveBackNow(); }, [this] { mbr_context_lose(ep_.context); },
+            [this] { Trim(); }};
+    }
+
+  private:
+    void GiveBackNow()
+    {
+        memory_.Leave(range_.range, range_.address, 2 * kGranule);
+        mbr_range_decommit_result result = {};
+        result.struct_size = sizeof(result);
+        SCHED_REQUIRE(mbr_range_give_back(
+                          range_.range, 0, kGranule, true, nullptr, 0, &result, nullptr) == MBR_OK);
+        SCHED_REQUIRE(mbr_range_end(range_.range, true, nullptr, 0, nullptr) == MBR_OK);
+    }
+
+    Range range_;
+};
+
+TEST(Sched_Backing, UnmapAgainstALoss_IsChargedUntilTheEndIsConfirmed)
+{
+    ExpectHolds(ExploreRandom(Make<UnmapAgainstLoss>()));
+}
+
 // Nothing is unmapped or destroyed while a capture is open, whoever reaps, ends or trims.
 class EndAgainstCapture : public BackingScenario
 {

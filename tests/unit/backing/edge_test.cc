@@ -240,6 +240,60 @@ TEST(Grow, FillsThatALossTookAlong_LetTheirContextGoWhileAnotherLives)
     EXPECT_TRUE(world.agree());
 }
 
+void confirm(Used &world)
+{
+    mbr_context_confirm_end(world.context);
+    mbr_backing_confirm_lost(world.backing, world.context);
+    EXPECT_EQ(0u, world.kept().quarantined_count);
+    EXPECT_EQ(0u, world.books().charged_bytes);
+    EXPECT_EQ(0u, world.books().mapped_bytes);
+    world.fake.forget_all();
+}
+
+/* No call is made for a device that is lost, and none is missing in the books afterwards (I12). */
+TEST(Loss, BeforeAGrowthIsUndone_NothingOfItIsUnmappedAndItGoesWithTheConfirmedEnd)
+{
+    Used world;
+    mbr_range *range = world.reserve(8 * kGranule);
+    mbr_grow_options options = {};
+    options.publish_context = world.context;
+    options.publish = [](void *context) -> mbr_status {
+        mbr_context_lose(static_cast<mbr_context *>(context));
+        return MBR_NOT_READY;
+    };
+    EXPECT_EQ(MBR_RESIDUAL, world.grow_with(options, {range, 0, 0, 2 * kGranule}));
+    EXPECT_EQ(0u, world.fake.calls(Slot::kUnmap));
+    EXPECT_EQ(2 * kGranule, world.books().quarantined_bytes);
+    EXPECT_TRUE(world.agree());
+    EXPECT_EQ(MBR_OK, world.end(range));
+    confirm(world);
+}
+
+TEST(Loss, BeforeAGrowthMovesWhatIsParked_LeavesItInTheCache)
+{
+    Used world;
+    mbr_range *former = world.reserve(16 * kGranule);
+    ASSERT_EQ(MBR_OK, world.grow(former, 0, 2 * kGranule));
+    ASSERT_EQ(MBR_OK, world.end(former));
+    mbr_range *range = world.reserve(8 * kGranule);
+    mbr_growth_watch watch = {kGranule,
+        [](void *context, uint64_t from, uint64_t, bool *) -> mbr_status {
+            if (from == 0)
+                mbr_context_lose(static_cast<mbr_context *>(context));
+            return MBR_OK;
+        },
+        world.context};
+    mbr_grow_options options = {};
+    options.stream_id = world.stream;
+    options.watch = &watch;
+    EXPECT_EQ(MBR_RESIDUAL, world.grow_with(options, {range, 0, 0, 2 * kGranule}));
+    EXPECT_EQ(1u, world.fake.calls(Slot::kUnmap)) << "of what moved before";
+    EXPECT_EQ(kGranule, world.kept().parked_bytes);
+    EXPECT_TRUE(world.agree());
+    EXPECT_EQ(MBR_OK, world.end(range));
+    confirm(world);
+}
+
 TEST(Grow, PublishRefusesForMemory_IsNotTheDevicesWord)
 {
     World world;

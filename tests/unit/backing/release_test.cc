@@ -524,16 +524,6 @@ TEST(Loss, FillThatItTookAlong_IsDoneAgainInWhatADecommitLeaves)
     loss_takes_a_fill_along(true);
 }
 
-/* A backing whose only user is the world's context. */
-struct Used : World {
-    mbr_backing_user user = {};
-    Used()
-    {
-        user.context = context;
-        mbr_backing_add_user(backing, &user);
-    }
-};
-
 TEST(Loss, OfTheOnlyUser_TheCacheIsLeftAloneThenRefundedWithoutACall)
 {
     Used world;

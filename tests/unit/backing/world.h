@@ -227,6 +227,16 @@ class World
     void end_parts();
 };
 
+/* A backing whose only user is the world's context. */
+struct Used : World {
+    mbr_backing_user user = {};
+    Used()
+    {
+        user.context = context;
+        mbr_backing_add_user(backing, &user);
+    }
+};
+
 /* Another EP, by default on a line of its own. */
 struct SecondContext {
     ManualLine line;
