@@ -443,6 +443,7 @@ static mbr_status give_back_rest(mbr_sleeper *sleeper, const mbr_tag *tag, mbr_e
     if (before.residual_bytes == 0)
         return MBR_OK;
     give_back(sleeper, tag, &status, error);
+    mbr_range_evict_cache(sleeper->manager, tag->ranges->range, 0); /* what is stuck, once more */
     if (status != MBR_OK || tag->keeps) /* what cannot be unmapped is in the growth's way */
         return status;
     measure(sleeper, tag, &left);

@@ -268,5 +268,25 @@ TEST(SleepFault, UnmapRefused_SaysWhatStaysChargedAndSleepingAgainTriesOnceMore)
     one.finish();
 }
 
+/* The wake itself tries once more what was refused before. */
+TEST(SleepFault, UnmapRefusedOnce_WakesWithoutAnotherSleep)
+{
+    for (uint32_t level : {MBR_SLEEP_KEEP, MBR_SLEEP_DROP}) {
+        Faulty faulty;
+        SleepWorld world(8 * kMiB, 64 * kMiB, nullptr, kFaulty, faulty.options());
+        auto range = world.make(1, 256 * 1024, 1);
+        faulty.fail(FAULTY_UNMAP, 1, 100);
+        ASSERT_EQ(MBR_RESIDUAL, world.sleep(1, level));
+        faulty.stop();
+        ASSERT_EQ(MBR_OK, world.wake(1, MBR_WAKE_ZEROED)) << world.error.text;
+        ASSERT_EQ(MBR_OK, mbr_ep_synchronize(world.manager, world.stream, kNever, &world.error));
+        EXPECT_EQ(level == MBR_SLEEP_KEEP ? SleepWorld::pattern(256 * 1024, 1)
+                                          : std::vector<uint8_t>(256 * 1024),
+            world.get(range.address, 256 * 1024));
+        EXPECT_TRUE(world.clean());
+        world.end(range.range);
+    }
+}
+
 } // namespace
 } // namespace membrane
