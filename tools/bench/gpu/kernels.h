@@ -40,7 +40,7 @@ struct mbr_attend_job {
     uint64_t table;       /* addresses: [sequence][page] */
     uint64_t out;         /* floats: [sequence][head][dim] */
     uint64_t tokens;      /* of each sequence; even */
-    uint64_t page_tokens; /* even, at least 16 */
+    uint64_t page_tokens; /* at least 16 */
     uint64_t token_bytes, head_bytes, plane_bytes;
     uint64_t heads, pages, sequences;
 };
