@@ -1,9 +1,8 @@
 /* Rows about two devices: who may use whose memory, and what a device's context answers to what is
  * the other's. Where nothing else is said the memory is device 0's, and device 0 is who asks.
  *
- * No two cards have been asked yet. What is expected is what CUDA's documentation says, or what one
- * card answered to the same calls, or a guess: each row has a note which. What two cards answer
- * goes into transcript.two.txt, and a row that they answer otherwise is changed, note and all. */
+ * What is expected is what two cards answered (transcript.two.txt). Each row has a note of what
+ * says the same: CUDA's documentation, or a row of one device. */
 #include "tests/standin/contract.h"
 
 #define READ MBR_CUDA_ACCESS_READ
@@ -150,6 +149,7 @@ static void taken_from_one(void)
     see(set_one(place.at, 1, NONE));
     say_accesses(place.at);
     see(cu.fill(place.at, 0, 4));
+    NEED(cu.context_synchronize()); /* a fill is not waited for, and the next call is under it */
     see(set_both(place.at, 1, NONE, READ_WRITE));
     say_accesses(place.at);
     store_by(1, place.at, 44);
@@ -402,7 +402,7 @@ const struct row contract_two_rows[] = {
     /* D13.access, access.get. */
     {"two.unmap unmapped-from-both-and-mapped-again", unmapped_from_both,
         "OK, INVALID_VALUE, INVALID_VALUE, OK, none, OK, none, OK, same", ROW_TWO},
-    /* D15.neighbours, D17; that a copy crosses from one device's to the other's is a guess. */
+    /* D15.neighbours, D17; a copy crosses from one device's to the other's. */
     {"two.beside handles-of-both-in-one-reservation", side_by_side, "OK, OK, same, OK, same",
         ROW_TWO},
     /* Documented. */
@@ -410,7 +410,7 @@ const struct row contract_two_rows[] = {
     /* As two.without. */
     {"two.copy.none copies-between-memories-of-either-alone", copies_of_either_alone,
         "INVALID_VALUE, INVALID_VALUE, OK, INVALID_VALUE, INVALID_VALUE, OK", ROW_TWO},
-    /* D20; that the peer's page tables cost it no figure is a guess. */
+    /* D20; the peer's page tables cost it no figure. */
     {"two.free free-figures-of-each-create-map-release", free_figures,
         "as before less it, as before less it, as before less it, as before less it, "
         "as before less it",
@@ -421,17 +421,17 @@ const struct row contract_two_rows[] = {
     /* D2, D2.others, D3. */
     {"two.none virtual-memory-for-both-without-a-context", without_a_context,
         "OK, OK, OK, OK, read-write, OK, read-write, OK, OK, INVALID_CONTEXT, OK, OK", ROW_TWO},
-    /* D3: work is its stream's. */
-    {"two.stream work-on-a-stream-of-the-other", stream_of_the_other, "OK, OK, OK, same", ROW_TWO},
+    /* D3: work is its stream's; but a copy's addresses must be the current context's. */
+    {"two.stream work-on-a-stream-of-the-other", stream_of_the_other,
+        "OK, INVALID_VALUE, OK, other", ROW_TWO},
     /* Documented. */
     {"two.event event-recorded-on-a-stream-of-the-other", event_of_the_other,
         "INVALID_HANDLE, OK, OK, OK, OK", ROW_TWO},
     /* Documented. */
     {"two.wait a-stream-waits-for-an-event-of-the-other", wait_for_the_other,
         "OK, NOT_READY, NOT_READY, OK, same, OK", ROW_TWO},
-    /* D14.kernel, D26; documented is the loss for the process, and that the other's context is none
-     * the worse is a guess. */
+    /* D14.kernel, D26; documented: the loss is the process's, so that it is the other's, too. */
     {"two.lost kernel-of-a-peer-without-access", lost_by_one,
-        "OK, ILLEGAL_ADDRESS, OK, same, OK, OK, OK", ROW_TWO_ALONE},
+        "OK, ILLEGAL_ADDRESS, ILLEGAL_ADDRESS, ILLEGAL_ADDRESS, other, OK, OK, OK", ROW_TWO_ALONE},
     {0},
 };

@@ -66,6 +66,14 @@ static void finish_op(struct sim_stream *stream)
     pthread_cond_broadcast(&sim_changed);
 }
 
+/* What work does wrong ends the process's work on every device, as recorded in row two.lost. */
+static void lose_process(int status)
+{
+    for (uint32_t i = 0; i < sim.options.device_count; i++)
+        if (sim.devices[i].lost == SIM_OK)
+            sim.devices[i].lost = status;
+}
+
 /* Runs the first op of the stream, which is ready. What comes after a loss does not run. */
 static void run_first(struct sim_stream *stream)
 {
@@ -81,8 +89,8 @@ static void run_first(struct sim_stream *stream)
         in_host_function = false;
         pthread_mutex_lock(&sim_lock);
         stream->is_running = false;
-        if (status != SIM_OK && device->lost == SIM_OK)
-            device->lost = status;
+        if (status != SIM_OK)
+            lose_process(status);
     }
     finish_op(stream);
 }

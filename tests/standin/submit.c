@@ -6,14 +6,14 @@
 #include <string.h>
 
 /* Whose view serves, or a refusal; an address of the host is taken as it is. */
-static int check(const struct sim_stream *stream, uint64_t address, uint64_t bytes,
-    enum sim_access access, uint32_t *viewer)
+static int check(
+    uint32_t device, uint64_t address, uint64_t bytes, enum sim_access access, uint32_t *viewer)
 {
     if (!sim_is_device_address(address)) {
         *viewer = 0;
         return address < 65536 ? SIM_INVALID_VALUE : SIM_OK;
     }
-    int found = sim_viewer(stream->context->device, address, bytes, access);
+    int found = sim_viewer(device, address, bytes, access);
     if (found < 0)
         return SIM_INVALID_VALUE;
     *viewer = (uint32_t)found;
@@ -53,7 +53,7 @@ int sim_submit_fill(uintptr_t name, uint64_t to, uint32_t value, uint32_t value_
     if (count == 0)
         return SIM_OK;
     bool is_reachable = sim_is_device_address(to) || sim_host_find(to);
-    status = check(stream, to, work.bytes, SIM_ACCESS_READ_WRITE, &work.to_device);
+    status = check(stream->context->device, to, work.bytes, SIM_ACCESS_READ_WRITE, &work.to_device);
     if (status != SIM_OK && stream->capture && sim_is_device_address(to)) {
         work.to_device = stream->context->device; /* is looked at when the graph is made ready */
         status = SIM_OK;
@@ -81,6 +81,14 @@ static uint8_t *stage(const struct sim_stream *stream, const struct sim_work *wo
     return staged;
 }
 
+/* Both places of a copy are looked at from the current context, not from its stream's, from which a
+ * fill's is: recorded in row two.stream. */
+static uint32_t copier(const struct sim_stream *stream)
+{
+    const struct sim_context *context = sim_current();
+    return context ? context->device : stream->context->device;
+}
+
 int sim_submit_copy(uintptr_t name, uint64_t to, uint64_t from, uint64_t bytes, bool is_waited)
 {
     struct sim_stream *stream;
@@ -90,9 +98,10 @@ int sim_submit_copy(uintptr_t name, uint64_t to, uint64_t from, uint64_t bytes, 
     if (bytes == 0)
         return SIM_OK;
     struct sim_work work = {.kind = SIM_COPY, .to = to, .from = from, .bytes = bytes};
-    status = check(stream, to, bytes, SIM_ACCESS_READ_WRITE, &work.to_device);
+    uint32_t device = copier(stream);
+    status = check(device, to, bytes, SIM_ACCESS_READ_WRITE, &work.to_device);
     if (status == SIM_OK)
-        status = check(stream, from, bytes, SIM_ACCESS_READ, &work.from_device);
+        status = check(device, from, bytes, SIM_ACCESS_READ, &work.from_device);
     if (status != SIM_OK)
         return status;
     work.staged = stage(stream, &work);
