@@ -334,6 +334,35 @@ TEST_F(Verify, CachesWhoseWakeFails_EndTheRunWithTheReason)
     expect_nothing_left();
 }
 
+// The driver refuses to unmap them: they sleep, and wake with what they had.
+TEST_F(Verify, WeightsThatCannotBeGivenBackAtOnce_SleepAndWakeAllTheSame)
+{
+    membrane::Faulty faulty;
+    use(faulty);
+    options.sleep_every = 5;
+    options.weight_bytes = UINT64_C(1) << 20;
+    uint64_t naps = 0, refused = 0;
+    Meddler meddler(
+        [&](uint64_t address, uint64_t bytes) {
+            bool sleep_next = bytes == options.weight_bytes && report.sleep_count == 0 &&
+                stamp_at(address)->writer.allocation == 1;
+            if (sleep_next)
+                faulty.fail(FAULTY_UNMAP, 1, 2); // their one extent's; the sleep tries once more
+            return sleep_next;
+        },
+        [&] {
+            naps++;
+            refused += faulty.stop();
+        });
+    EXPECT_EQ(run(&meddler), 0) << text;
+    EXPECT_EQ(refused, 1U);
+    EXPECT_EQ(caches.sleep_count, naps);
+    EXPECT_GT(report.sleep_count, 1U);
+    EXPECT_EQ(report.sleep_count, report.wake_count);
+    EXPECT_EQ(caches.lost_count, 0U);
+    expect_nothing_left();
+}
+
 // What sleeps has no room in an arena that is as large as the budget where weights sleep there,
 // too.
 TEST_F(Verify, ArenaWithoutRoom_LeavesTheCachesAwake)

@@ -113,8 +113,8 @@ mbr_status replay_weights_sleep(replay_weights *weights, mbr_error *error)
     mbr_status status = mark(weights, false, error);
     if (status == MBR_OK)
         status = replay_arena_sleep(weights->arena, TAG, &bytes, error);
-    weights->is_asleep = status == MBR_OK;
-    return status;
+    weights->is_asleep = status == MBR_OK || status == MBR_RESIDUAL;
+    return weights->is_asleep ? MBR_OK : status; /* the wake tries the rest once more */
 }
 
 mbr_status replay_weights_wake(replay_weights *weights, mbr_error *error)
