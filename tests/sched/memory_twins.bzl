@@ -82,12 +82,12 @@ def backing_twins():
         stem = "release",
     )
 
-    # What is lost is unmapped like all else.
+    # What is found lost is given up for good.
     backing_twin(
-        name = "loss_unmaps",
-        edit = "s/if [(]holds && [(]lost .*/if (holds \\&\\& lost \\&\\& false)/",
-        scenario = "Sched_Backing.EndAgainstALoss*",
-        stem = "release",
+        name = "loss_keeps_for_good",
+        edit = "s/[.]status = MBR_DEVICE_LOST, [.]unchanged = true/.status = MBR_DEVICE_LOST/",
+        scenario = "Sched_Backing.UnmapAgainst*",
+        stem = "range",
     )
 
     # Whoever trims does not look at the gate.
@@ -129,7 +129,7 @@ def backing_twins():
     backing_twin(
         name = "kept_is_forgotten",
         edit = "s/has_kept, true/has_kept, false/",
-        scenario = "Sched_Gate.GrowthThat*",
+        scenario = "Sched_Gate.GrowthThatIsUndone*",
         stem = "quarantine",
         test = "gate",
     )
