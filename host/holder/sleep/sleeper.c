@@ -184,7 +184,7 @@ static mbr_status check_add_locked(mbr_sleeper *sleeper, mbr_range_handle range,
     if (tag->state != MBR_TAG_AWAKE)
         return mbr_fail(
             error, MBR_BUSY, "the tag %llu is not awake; wake it first", (unsigned long long)name);
-    if (tag->holder.value != holder.value)
+    if (tag->range_count != 0 && tag->holder.value != holder.value)
         return mbr_fail(error, MBR_INVALID_ARGUMENT,
             "another holder pays for the tag %llu, which wakes in one growth; use its holder or "
             "another tag",
@@ -200,9 +200,11 @@ static mbr_tag *enter_tag_locked(mbr_sleeper *sleeper, mbr_holder_handle holder,
     if (tag == NULL) {
         tag = *spare;
         *spare = NULL;
-        *tag = (mbr_tag){.tag = name, .holder = holder};
+        *tag = (mbr_tag){.tag = name};
         DL_APPEND(sleeper->tags, tag);
     }
+    if (tag->range_count == 0) /* one that late copies keep is as good as new */
+        tag->holder = holder;
     tag->state = MBR_TAG_MOVING;
     return tag;
 }

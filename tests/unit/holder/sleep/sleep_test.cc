@@ -365,6 +365,33 @@ TEST(Sleep, CopiesPastTheDeadline_KeepTheirMemoryUntilTheyAreDone)
     world.end(range.range);
 }
 
+/* Such a tag lives on without ranges, and belongs to nobody. */
+TEST(Sleep, CopiesPastTheDeadlineOutliveTheRanges_AnotherHolderMayHaveTheTag)
+{
+    SleepWorld world;
+    auto request = world.holder_request(MBR_ROLE_WEIGHTS, "another");
+    mbr_holder_handle another;
+    ASSERT_EQ(MBR_OK, mbr_manager_create_holder(world.manager, &request, &another, &world.error));
+    auto range = world.make(kWeights, 4 * kMiB, 1), next = world.reserve(4 * kMiB, 64 * 1024);
+    {
+        Gate stalled(world);
+        ASSERT_EQ(MBR_TIMED_OUT, world.sleep(kWeights, MBR_SLEEP_KEEP, 1));
+        ASSERT_EQ(MBR_OK, mbr_sleeper_remove(world.sleeper, range.range, &world.error));
+        EXPECT_EQ(MBR_UNKNOWN_OBJECT, world.sleep(kWeights));
+        ASSERT_EQ(
+            MBR_OK, mbr_sleeper_add(world.sleeper, next.range, another, kWeights, &world.error))
+            << world.error.text;
+        EXPECT_EQ(MBR_INVALID_ARGUMENT, world.add(range.range, kWeights)) << "it has a range now";
+    }
+    ASSERT_EQ(MBR_OK, world.sleep(kWeights)) << world.error.text;
+    EXPECT_EQ(0u, world.slept.slept_bytes);
+    ASSERT_EQ(MBR_OK, world.wake(kWeights)) << world.error.text;
+    EXPECT_EQ(world.read().arena_bytes, world.read().free_bytes);
+    world.end(next.range);
+    EXPECT_EQ(MBR_OK, world.release(range.range));
+    EXPECT_EQ(MBR_OK, mbr_manager_destroy_holder(world.manager, another, &world.error));
+}
+
 TEST(Sleep, DeviceLostAsleep_WakeIsRefusedAndDropIsTheWayOut)
 {
     SleepWorld world;
