@@ -176,6 +176,9 @@ mbr_status mbr_holder_check_idle(const mbr_holder *holder, mbr_error *error);
 uint64_t mbr_holder_id(const mbr_holder *holder);
 mbr_authority *mbr_holder_authority(const mbr_holder *holder);
 void mbr_holder_figures_read(mbr_holder *holder, mbr_holder_figures *figures);
+/* What is free for the holder now: by the limits, with what a shared ledger had free when it was
+ * asked last, and by its own allowance. Claims nothing, and asks nobody. */
+void mbr_holder_read_room(const mbr_holder *holder, uint64_t *authority_bytes, uint64_t *own_bytes);
 
 /* ---- The books
  * ------------------------------------------------------------------------------------ Amounts are

@@ -256,6 +256,17 @@ static decision decide_nothing(mbr_holder *holder, uint32_t reason)
     return made;
 }
 
+void mbr_holder_read_room(const mbr_holder *holder, uint64_t *authority_bytes, uint64_t *own_bytes)
+{
+    mbr_authority *authority = holder->authority;
+    mbr_lock_take(&authority->lock);
+    mbr_credit_collect_locked(authority);
+    uint64_t reach = mbr_lease_reach_locked(authority);
+    *authority_bytes = reach - mbr_min(reach, mbr_claimed_locked(authority));
+    *own_bytes = allowance_left(holder);
+    mbr_lock_drop(&authority->lock);
+}
+
 static uint64_t most_for_ever(mbr_authority *authority)
 {
     mbr_lock_take(&authority->lock);

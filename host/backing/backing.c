@@ -65,10 +65,17 @@ static uint64_t cached_bytes(mbr_backing *backing)
     return bytes;
 }
 
+uint64_t mbr_backing_could_give(mbr_backing *backing)
+{
+    return mbr_port_is_gated(backing->port)
+        ? 0
+        : cached_bytes(backing) + mbr_backing_idle_bytes(backing);
+}
+
 static uint64_t could_give(void *context, const mbr_pressure *pressure)
 {
     (void)pressure;
-    return cached_bytes(context) + mbr_backing_idle_bytes(context);
+    return mbr_backing_could_give(context);
 }
 
 static void give(void *context, const mbr_pressure *pressure, uint64_t bytes)

@@ -83,6 +83,9 @@ uint64_t mbr_backing_trim(mbr_backing *backing, uint64_t keep_bytes);
 void mbr_backing_catch_up(mbr_backing *backing);
 /* The same by amount: what a refused grant is short of. */
 uint64_t mbr_backing_evict(mbr_backing *backing, uint64_t bytes);
+/* What the cache could give now, the idle slabs of its arenas among it. None while a capture is
+ * open on the device. */
+uint64_t mbr_backing_could_give(mbr_backing *backing);
 /* Who keeps spans of the backing idle, such as slabs with no block out: asked what it could shed,
  * and to shed at least `bytes` where it has as many, with no lock held. The caller's memory, until
  * removed. */

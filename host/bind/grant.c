@@ -1,4 +1,5 @@
-/* Grants by handle, for holders whose bytes others own. Takes no memory. */
+/* Grants by handle, for holders whose bytes others own, and what a holder would be granted. Takes
+ * no memory. */
 #include "host/bind/grant.h"
 
 #include "host/bind/manager.h"
@@ -37,4 +38,33 @@ void mbr_manager_grant_return(mbr_manager *manager, mbr_holder_handle holder, ui
     MBR_CHECK(record != NULL); /* who has bytes granted is not destroyed */
     mbr_grant_return(record->holder, bytes);
     mbr_end_walk(manager, walk);
+}
+
+/* ---- Room */
+
+static mbr_room room_of(const mbr_backing_record *backing, const mbr_holder_record *holder)
+{
+    mbr_room room = {0};
+    if (holder == NULL || holder->authority != backing->authority)
+        return room;
+    mbr_holder_read_room(holder->holder, &room.authority_bytes, &room.holder_bytes);
+    room.authority_bytes += mbr_backing_could_give(backing->backing);
+    return room;
+}
+
+mbr_room mbr_manager_read_room(
+    mbr_manager *manager, mbr_range_handle range, mbr_holder_handle holder)
+{
+    mbr_room room = {0};
+    mbr_status status;
+    mbr_manager_fold(manager);
+    mbr_walk walk = mbr_begin_walk(manager);
+    mbr_walk inside = mbr_walks_begin(&manager->range_walks);
+    const mbr_range_record *record = mbr_find_range(manager, range.value, &status, NULL);
+    if (record != NULL)
+        room = room_of(
+            record->binding->backing, mbr_find_holder(manager, holder.value, &status, NULL));
+    mbr_walks_end(&manager->range_walks, inside);
+    mbr_end_walk(manager, walk);
+    return room;
 }

@@ -1,5 +1,6 @@
 /* Sequences that may go, go and come back; and what the store answers when it is asked for bytes.
  * Moves only pages that one sequence alone has. */
+#include "host/bind/grant.h"
 #include "host/holder/common/gone.h"
 #include "host/holder/paged/internal.h"
 
@@ -107,34 +108,22 @@ mbr_status mbr_paged_restore(
 
 /* ---- Pressure */
 
-/* What the saved holder's allowance leaves. */
-static uint64_t allowed_bytes(const mbr_paged *store)
+/* Under the store's own authority what is saved would take what the store gives, so nobody would
+ * gain: none. */
+static mbr_room room_elsewhere(const mbr_paged *store)
 {
-    mbr_holder_figures payer = {MBR_SIZED(mbr_holder_figures)};
-    uint64_t allowed = 0;
-    if (mbr_manager_read_holder(store->manager, store->saved.holder, &payer, NULL) != MBR_OK)
-        return 0;
-    if (payer.allowance_bytes == MBR_NO_ALLOWANCE)
-        return UINT64_MAX;
-    mbr_sub(payer.allowance_bytes, payer.granted_bytes + payer.charged_bytes, &allowed);
-    return allowed;
+    return store->saves_elsewhere
+        ? mbr_manager_read_room(store->manager, store->saved.range, store->saved.holder)
+        : (mbr_room){0};
 }
 
 /* What the saved holder would be granted now, once the stores that save there and were made before
- * have what they would take. Under the store's own authority it would take what the store gives, so
- * nobody would gain: 0. */
+ * have what they would take. */
 static uint64_t saved_room_bytes(mbr_paged *store)
 {
-    mbr_binding_figures binding = {MBR_SIZED(mbr_binding_figures)};
-    mbr_authority_figures books = {MBR_SIZED(mbr_authority_figures)};
-    if (!store->saves_elsewhere ||
-        mbr_manager_read_binding(store->manager, store->saved.binding, &binding, NULL) != MBR_OK ||
-        mbr_manager_read_authority(store->manager, binding.authority, &books, NULL) != MBR_OK)
-        return 0;
-    uint64_t left = 0;
-    mbr_sub(books.limit_bytes, books.claimed_bytes, &left);
-    return mbr_min(mbr_saver_room(&store->saver, left, false),
-        mbr_saver_room(&store->saver, allowed_bytes(store), true));
+    mbr_room room = room_elsewhere(store);
+    return mbr_min(mbr_saver_room(&store->saver, room.authority_bytes, false),
+        mbr_saver_room(&store->saver, room.holder_bytes, true));
 }
 
 /* Counts each page that the record alone has for its extent. */
@@ -199,7 +188,7 @@ uint64_t mbr_paged_would_save(mbr_paged *store, uint64_t room_bytes)
         return 0;
     const mbr_paged_area *saved = &store->saved;
     uint64_t page_count, missing = 0;
-    room_bytes = mbr_min(room_bytes, allowed_bytes(store));
+    room_bytes = mbr_min(room_bytes, room_elsewhere(store).holder_bytes);
     mbr_lock_take(&store->lock);
     first_staying_locked(store, room_bytes, &page_count);
     mbr_sub(page_count, saved->free_count, &missing);

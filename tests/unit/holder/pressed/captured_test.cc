@@ -66,6 +66,53 @@ TEST_P(Captured, PagedStore_GivesNeitherFreePagesNorSequences)
     EXPECT_EQ(MBR_OK, mbr_paged_destroy(store, &world.error));
 }
 
+/* A client's holder that knows of no captures, and gives its range. */
+struct Giving {
+    HostWorld &world;
+    mbr_range_handle range;
+    int call_count = 0;
+
+    static uint64_t ask(void *self, const mbr_pressure *)
+    {
+        return static_cast<Giving *>(self)->call_count == 0 ? kMiB : 0;
+    }
+    static void give(void *self, const mbr_pressure *, uint64_t)
+    {
+        auto *giving = static_cast<Giving *>(self);
+        giving->call_count++;
+        EXPECT_EQ(MBR_OK, giving->world.release(giving->range));
+    }
+};
+
+/* Nor does anybody give beside it for what it keeps. */
+TEST_P(Captured, Cache_IsNotCountedOn)
+{
+    HostWorld world(kLimit);
+    auto rest = world.reserve(kLimit, kMiB), kept = world.reserve(kLimit, kMiB);
+    Giving client = {world, world.reserve(kMiB, kMiB).range};
+    auto request = world.holder_request(MBR_ROLE_STAGING, "client");
+    request.pressed = {Giving::ask, Giving::give, &client};
+    mbr_holder_handle gives;
+    ASSERT_EQ(MBR_OK, mbr_manager_create_holder(world.manager, &request, &gives, &world.error));
+    ASSERT_EQ(MBR_OK, world.grow(rest.range, 0, 5 * kMiB));
+    ASSERT_EQ(MBR_OK, world.grow(client.range, 0, kMiB));
+    ASSERT_EQ(MBR_OK, world.grow(kept.range, 0, 2 * kMiB));
+    ASSERT_EQ(MBR_OK, world.release(kept.range));
+    ASSERT_EQ(kLimit, world.books().claimed_bytes);
+    {
+        Captures captures(world, GetParam());
+        captures.begin();
+        Waiter waiter(world, 3 * kMiB);
+        EXPECT_EQ(MBR_TICKET_WAITING, waiter.state());
+        EXPECT_EQ(0, client.call_count) << "in vain";
+        captures.end();
+        waiter.wait_and_return();
+        EXPECT_EQ(1, client.call_count);
+    }
+    EXPECT_EQ(MBR_OK, world.release(rest.range));
+    EXPECT_EQ(MBR_OK, mbr_manager_destroy_holder(world.manager, gives, &world.error));
+}
+
 /* Which has it whole, since it was made larger meanwhile. */
 TEST(CapturedStore, OfAGraph_GivesNothingUntilThatIsRetired)
 {

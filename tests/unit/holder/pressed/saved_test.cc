@@ -4,10 +4,13 @@
 #include "tests/unit/holder/pressed/world.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <random>
+#include <string>
 #include <thread>
+#include <unistd.h>
 
 namespace membrane
 {
@@ -38,6 +41,13 @@ class Saving
         for (uint64_t i = 0; i < count; i++) {
             offered_.push_back(begin_paged(world_, store, bytes));
             EXPECT_EQ(MBR_OK, mbr_paged_offer(store, offered_.back(), &world_.error));
+        }
+    }
+    void restore_and_offer()
+    {
+        for (mbr_paged_sequence each : offered_) {
+            EXPECT_EQ(MBR_OK, mbr_paged_restore(store, each, nullptr, &world_.error));
+            EXPECT_EQ(MBR_OK, mbr_paged_offer(store, each, &world_.error));
         }
     }
     uint64_t could() { return mbr_paged_could_give(store, UINT64_MAX); }
@@ -209,6 +219,84 @@ TEST(Saved, WhatEachSaysThatItCouldGive_ItThenGives)
     }
     EXPECT_LT(0u, given);
     EXPECT_LT(0u, short_of) << "no room was scarce";
+}
+
+/* Which gives way to the next growth, so it is room. */
+TEST(Saved, WhatTheCacheThereKeeps_IsRoom)
+{
+    HostWorld world(kLimit);
+    SKIP_WITHOUT_HOST_MEMORY(world);
+    Elsewhere elsewhere(world, 2 * kMiB);
+    Saving store(world, elsewhere, elsewhere.holder, "store");
+    store.offer(2);
+    EXPECT_EQ(2 * kMiB, store.give(2 * kMiB));
+    store.restore_and_offer();
+    EXPECT_EQ(2 * kMiB, elsewhere.claimed()) << "by the cache";
+    EXPECT_EQ(2 * kMiB, store.could());
+    EXPECT_EQ(2 * kMiB, store.give(2 * kMiB));
+}
+
+TEST(Saved, HolderThatBorrows_HasWhatOthersLeave)
+{
+    HostWorld world(kLimit);
+    SKIP_WITHOUT_HOST_MEMORY(world);
+    Elsewhere elsewhere(world, 3 * kMiB);
+    mbr_holder_handle borrower = elsewhere.create_holder("borrows", kMiB, MBR_HOLDER_BORROWS);
+    Saving first(world, elsewhere, borrower, "first");
+    Saving second(world, elsewhere, borrower, "second");
+    first.offer(2);
+    second.offer(2);
+    EXPECT_EQ(2 * kMiB, first.could());
+    EXPECT_EQ(kMiB, second.could());
+    EXPECT_EQ(2 * kMiB, first.give(UINT64_MAX));
+    EXPECT_EQ(kMiB, second.give(UINT64_MAX));
+}
+
+/* Nothing could be saved there: the first growth says why. */
+TEST(Saved, HolderOfAnotherAuthority_HasNoRoom)
+{
+    HostWorld world(kLimit);
+    SKIP_WITHOUT_HOST_MEMORY(world);
+    Elsewhere elsewhere(world, kLimit);
+    Saving store(world, elsewhere, world.holder, "store");
+    store.offer(2);
+    EXPECT_EQ(0u, store.could());
+    EXPECT_EQ(0u, store.give(UINT64_MAX));
+}
+
+/* Its ranges grow as before. */
+TEST(Saved, BindingThatWasSwitched_HasTheSameRoom)
+{
+    HostWorld world(kLimit);
+    SKIP_WITHOUT_HOST_MEMORY(world);
+    Elsewhere elsewhere(world, 3 * kMiB);
+    Saving first(world, elsewhere, elsewhere.holder, "first");
+    elsewhere.switch_binding();
+    Saving second(world, elsewhere, elsewhere.holder, "second");
+    first.offer(2);
+    second.offer(2);
+    EXPECT_EQ(2 * kMiB, first.could());
+    EXPECT_EQ(kMiB, second.could());
+    EXPECT_EQ(kMiB, second.give(kMiB));
+    EXPECT_EQ(2 * kMiB, first.give(2 * kMiB));
+}
+
+/* An authority has leased nothing of it before it needs something. */
+TEST(Saved, WhatASharedLedgerHasFree_IsRoom)
+{
+    std::string folder = testing::TempDir() + "/ledger-XXXXXX";
+    ASSERT_NE(nullptr, mkdtemp(folder.data()));
+    {
+        HostWorld world(kLimit);
+        SKIP_WITHOUT_HOST_MEMORY(world);
+        Elsewhere elsewhere(world, 2 * kMiB, folder.c_str());
+        Saving store(world, elsewhere, elsewhere.holder, "store");
+        store.offer(3);
+        mbr_manager_poll(world.manager);
+        EXPECT_EQ(2 * kMiB, store.could());
+        EXPECT_EQ(2 * kMiB, store.give(UINT64_MAX));
+    }
+    EXPECT_EQ(0, rmdir(folder.c_str())) << "the last member has removed its file";
 }
 
 /* Each looks at the other's while that comes and goes, and while captures are open or not. */

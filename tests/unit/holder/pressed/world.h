@@ -124,12 +124,15 @@ inline mbr_paged_sequence begin_paged(HostWorld &world, mbr_paged *store, uint64
 class Elsewhere
 {
   public:
-    Elsewhere(HostWorld &world, uint64_t limit) : world_(world)
+    /* With a folder: a member of the ledger "saved" there. */
+    Elsewhere(HostWorld &world, uint64_t limit, const char *shared_folder = nullptr) : world_(world)
     {
         auto request = sized<mbr_authority_request>();
         request.tier = MBR_TIER_HOST;
         request.name = "elsewhere";
         request.limit_bytes = limit;
+        request.shared = shared_folder == nullptr ? nullptr : "saved";
+        request.shared_folder = shared_folder;
         EXPECT_EQ(MBR_OK,
             mbr_manager_create_authority(world.manager, &request, &authority, &world.error));
         holder = create_holder("saved");
@@ -146,15 +149,31 @@ class Elsewhere
             EXPECT_EQ(MBR_OK, mbr_manager_destroy_holder(world_.manager, each, &world_.error));
         EXPECT_EQ(MBR_OK, mbr_manager_destroy_authority(world_.manager, authority, &world_.error));
     }
-    mbr_holder_handle create_holder(const char *name, uint64_t allowance = MBR_NO_ALLOWANCE)
+    mbr_holder_handle create_holder(
+        const char *name, uint64_t allowance = MBR_NO_ALLOWANCE, uint32_t flags = 0)
     {
         auto request = world_.holder_request(MBR_ROLE_STAGING, name);
         request.authority = authority;
         request.allowance_bytes = allowance;
+        request.flags = flags;
         holders_.emplace_back();
         EXPECT_EQ(MBR_OK,
             mbr_manager_create_holder(world_.manager, &request, &holders_.back(), &world_.error));
         return holders_.back();
+    }
+    void switch_binding()
+    {
+        auto bind = world_.bind_request();
+        bind.authority = authority;
+        mbr_binding_handle old = binding;
+        EXPECT_EQ(MBR_OK, mbr_manager_switch(world_.manager, old, &bind, &binding, &world_.error));
+    }
+    uint64_t claimed()
+    {
+        auto books = sized<mbr_authority_figures>();
+        EXPECT_EQ(
+            MBR_OK, mbr_manager_read_authority(world_.manager, authority, &books, &world_.error));
+        return books.claimed_bytes;
     }
     mbr_authority_handle authority = {0};
     mbr_holder_handle holder = {0};
