@@ -20,10 +20,13 @@ static uint64_t call(mbr_giver *giver, uint64_t wanted_bytes, bool gives)
     return bytes;
 }
 
-/* One that is called stays on the list. The lock is dropped meanwhile. */
+/* One that is called stays on the list. The lock is dropped meanwhile. Who leaves is not called
+ * anew, else it would wait for as long as others go on asking. */
 static uint64_t call_listed_locked(mbr_manager *manager, mbr_giver *giver, uint64_t wanted_bytes,
     bool gives) MBR_REQUIRES(&manager->lock)
 {
+    if (giver->is_leaving)
+        return 0;
     giver->call_count++;
     mbr_lock_drop(&manager->lock);
     uint64_t bytes = call(giver, wanted_bytes, gives);
@@ -83,6 +86,7 @@ static void join(mbr_giver **list, mbr_holder_record *holder, const mbr_giver_ca
     giver->self = self;
     giver->holder = holder;
     giver->list = list;
+    giver->is_leaving = false;
     atomic_store(&giver->manager, manager);
     mbr_lock_take(&manager->lock);
     DL_APPEND(*list, giver);
@@ -133,6 +137,7 @@ void mbr_giver_leave(mbr_giver *giver)
         return;
     MBR_CHECK(calling != giver); /* ended by its own call, it would wait for itself */
     mbr_lock_take(&manager->lock);
+    giver->is_leaving = true;
     while (giver->call_count != 0)
         mbr_condition_wait(&manager->closed, &manager->lock, UINT64_MAX);
     if (giver->holder != NULL) /* else the holder has ended meanwhile */
@@ -157,6 +162,7 @@ void mbr_end_givers(mbr_manager *manager, mbr_holder_record *holder)
     DL_FOREACH_SAFE(holder->givers, giver, next)
     take_out_locked(manager, giver);
     while ((giver = find_saver_locked(manager, holder)) != NULL) {
+        giver->is_leaving = true;
         if (giver->call_count == 0)
             take_out_locked(manager, giver);
         else

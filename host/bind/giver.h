@@ -34,6 +34,7 @@ typedef struct mbr_giver {
     struct mbr_holder_record *holder;
     struct mbr_giver **list;
     uint32_t call_count; /* that run */
+    bool is_leaving;     /* no further call begins */
     struct mbr_giver *prev, *next;
 } mbr_giver;
 
