@@ -147,8 +147,9 @@ MBR_API mbr_status mbr_paged_restore(
 /* The holder that pays for the pages is asked for bytes: without callbacks of the client's
  * (mbr_holder_request) the store answers by itself, with these. What would go back if the free
  * pages and the exclusive ones of offered and preempted sequences were given, by whole extents, as
- * far as the saved area has room under another authority than the store's, once the stores that
- * were made before and save there have what theirs would take; at most wanted_bytes.
+ * far as the saved area has room under another authority than the store's, what that area's cache
+ * keeps among it, once the stores that were made before and save there have what theirs would take;
+ * at most wanted_bytes.
  * Resident sequences, and one that is being moved, give nothing, and none does while a capture is
  * open on the device of the pages, or while a graph owns them. */
 MBR_API uint64_t mbr_paged_could_give(mbr_paged *store, uint64_t wanted_bytes);

@@ -185,10 +185,11 @@ TEST(Saved, TicketThatAllTogetherCannotServe_PreemptsNobody)
     EXPECT_EQ(MBR_OK, world.release(rest.range));
 }
 
-/* Sequences and extents of any size; in any order of giving. */
+/* Sequences and extents of any size, some of which were saved and are back, under a binding that
+ * was switched or not; in any order of giving. */
 TEST(Saved, WhatEachSaysThatItCouldGive_ItThenGives)
 {
-    constexpr uint32_t kStores = 3, kRounds = 12, kSeed = 7;
+    constexpr uint32_t kStores = 3, kRounds = 24, kSeed = 7;
     HostWorld world(64 * kMiB);
     SKIP_WITHOUT_HOST_MEMORY(world);
     std::mt19937 random(kSeed);
@@ -200,12 +201,21 @@ TEST(Saved, WhatEachSaysThatItCouldGive_ItThenGives)
         std::vector<std::unique_ptr<Saving>> stores;
         for (uint32_t i = 0; i < kStores; i++) {
             bool is_narrow = draw(2) == 1;
-            mbr_holder_handle payer =
-                is_narrow ? elsewhere.create_holder("narrow", draw(4) * kMiB) : elsewhere.holder;
+            uint32_t flags = draw(2) == 1 ? MBR_HOLDER_BORROWS : 0;
+            mbr_holder_handle payer = is_narrow
+                ? elsewhere.create_holder("narrow", draw(4) * kMiB, flags)
+                : elsewhere.holder;
             stores.push_back(std::make_unique<Saving>(world, elsewhere, payer, "store"));
             for (uint64_t k = draw(4); k-- > 0;)
                 stores.back()->offer(1, draw(160) * 16384);
         }
+        if (draw(2) == 1)
+            stores[draw(kStores) - 1]->give(draw(4) * kMiB);
+        if (draw(2) == 1)
+            for (auto &each : stores)
+                each->restore_and_offer();
+        if (draw(3) == 1)
+            elsewhere.switch_binding();
         std::vector<std::pair<Saving *, uint64_t>> said;
         for (auto &each : stores)
             said.emplace_back(each.get(), each->could());
