@@ -68,7 +68,7 @@ void mbr_alias_adopt_locked(mbr_range *range, uint64_t index, mbr_holder *holder
     mbr_extent *extent = slot->extent;
     mbr_range_set_slot(range, index, MBR_SLOT_ALIAS);
     DL_DELETE(extent->slots, slot);
-    DL_PREPEND(extent->slots, slot);
+    mbr_extent_queue_slot(extent, slot);
     slot->holder = holder;
     mbr_mapped_transfer(range->backing->cache, holder, extent->bytes);
 }

@@ -54,13 +54,21 @@ void mbr_extent_pay(mbr_extent *extent, mbr_holder *payer)
     extent->payer = payer;
 }
 
+void mbr_extent_queue_slot(mbr_extent *extent, mbr_slot *slot)
+{
+    mbr_slot *parked = NULL; /* the first of them; a backing bounds how many there are */
+    for (uint32_t i = 0; i < extent->parked_alias_count; i++)
+        parked = parked == NULL ? extent->slots->prev : parked->prev;
+    if (parked != NULL)
+        DL_PREPEND_ELEM(extent->slots, parked, slot);
+    else
+        DL_APPEND(extent->slots, slot);
+}
+
 void mbr_extent_add_slot(mbr_extent *extent, mbr_slot *slot)
 {
     slot->extent = extent;
-    if (extent->parked_alias_count != 0) /* they stay the last */
-        DL_PREPEND(extent->slots, slot);
-    else
-        DL_APPEND(extent->slots, slot);
+    mbr_extent_queue_slot(extent, slot);
     extent->slot_count++;
 }
 
@@ -72,7 +80,8 @@ void mbr_extent_remove_slot(mbr_extent *extent, mbr_slot *slot)
     extent->slot_count--;
 }
 
-/* The first prefix that keeps it, else who uses it, else the cache for aliases that are parked. */
+/* The first prefix that keeps it, else the oldest user, else the cache for aliases that are parked.
+ */
 static mbr_holder *payer_of(const mbr_backing *backing, const mbr_extent *extent)
 {
     if (extent->keeps != NULL)

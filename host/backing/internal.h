@@ -255,6 +255,8 @@ mbr_status mbr_backing_refuse(mbr_status status, const mbr_refusal *refusal, mbr
 /* ---- extent.c: records, users, payers, the pool. All under the lock. ------------------------- */
 void mbr_extent_move(mbr_backing *backing, mbr_extent *extent, mbr_extent_state to);
 void mbr_extent_pay(mbr_extent *extent, mbr_holder *payer);
+/* Behind who uses the extent already, the oldest first, and before the aliases that are parked. */
+void mbr_extent_queue_slot(mbr_extent *extent, mbr_slot *slot);
 void mbr_extent_add_slot(mbr_extent *extent, mbr_slot *slot);
 void mbr_extent_remove_slot(mbr_extent *extent, mbr_slot *slot);
 /* After a user left: the state that fits the users that remain, and a payer among them. False if

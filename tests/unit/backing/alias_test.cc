@@ -3,6 +3,8 @@
 // place.
 #include "tests/unit/backing/world.h"
 
+#include <utility>
+
 namespace membrane
 {
 namespace
@@ -80,6 +82,30 @@ class Gate
     World &world_;
     mbr_gate gate_;
 };
+
+// A sharer that takes a parked alias, or comes beside it, is the last to pay all the same.
+TEST(Alias, SharerThatCameLater_PaysAfterTheOldestUser)
+{
+    for (bool takes : {true, false}) {
+        SCOPED_TRACE(takes ? "takes it" : "comes beside it");
+        AliasWorld world;
+        world.leave_aliases(world.made);
+        mbr_range *later = takes ? world.reserve_for(world.made) : world.reserve(16 * kGranule);
+        mbr_prefix_attach_result result = {};
+        result.struct_size = sizeof(result);
+        ASSERT_EQ(MBR_OK,
+            mbr_prefix_map_into(world.made, &later, 1, nullptr, world.prefix, &result, nullptr));
+        EXPECT_EQ(takes ? 0u : kShared, world.aliases());
+        mbr_prefix_end(std::exchange(world.made, nullptr));
+        EXPECT_EQ(kShared * kGranule, world.charged(world.kv)); // the source's
+        EXPECT_EQ(0u, world.charged(world.prefix));
+        EXPECT_EQ(MBR_OK, world.end(std::exchange(world.source, nullptr)));
+        EXPECT_EQ(kShared * kGranule, world.charged(world.prefix));
+        EXPECT_TRUE(world.agree());
+        EXPECT_EQ(MBR_OK, world.end(later));
+        world.finish();
+    }
+}
 
 TEST(Alias, OfAnEndedSharer_IsTakenByTheNextWithoutACall)
 {
