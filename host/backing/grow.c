@@ -165,9 +165,9 @@ static mbr_status attempt(mbr_growth_run *run, mbr_range_grow_result *result, ui
     return status;
 }
 
-/* What the cache could give: all that it keeps, but for what stands in the ranges that grow. What
- * the plan took from the pool and from others is out of the cache's figures already. */
-static uint64_t could_give(const mbr_growth_run *run)
+/* What the cache keeps, but for what stands in the ranges that grow. What the plan took from the
+ * pool and from others is out of the cache's figures already. */
+static uint64_t cached_elsewhere(const mbr_growth_run *run)
 {
     const mbr_plan *plan = &run->plan;
     mbr_lock_take(&run->backing->lock);
@@ -182,6 +182,15 @@ static uint64_t could_give(const mbr_growth_run *run)
     return bytes;
 }
 
+/* Slabs are asked where that is too little. Nothing of it can go while a capture is open. */
+static uint64_t could_give(const mbr_growth_run *run, uint64_t short_bytes)
+{
+    if (mbr_port_is_gated(run->backing->port))
+        return 0;
+    uint64_t bytes = cached_elsewhere(run);
+    return bytes < short_bytes ? bytes + mbr_backing_idle_bytes(run->backing) : bytes;
+}
+
 /* The cache is first asked what it could give, and gives only if that suffices, together with what
  * other caches under the authority offer: a refusal costs nobody its parked extents. */
 static bool make_room(mbr_growth_run *run, uint64_t short_bytes)
@@ -189,10 +198,7 @@ static bool make_room(mbr_growth_run *run, uint64_t short_bytes)
     mbr_backing *backing = run->backing;
     if (mbr_backing_retry_quarantined(backing) != 0) /* which the cache does not count as its own */
         return true;
-    uint64_t own = could_give(run);
-    if (own < short_bytes)
-        own += mbr_backing_idle_bytes(backing);
-    own = mbr_min(own, short_bytes);
+    uint64_t own = mbr_min(could_give(run, short_bytes), short_bytes);
     uint64_t others =
         mbr_authority_press_caches(backing->authority, backing->cache, short_bytes - own);
     if (own + others < short_bytes)

@@ -50,6 +50,55 @@ TEST(Capture, BegunSinceAGrowthHasPlanned_NothingIsMovedAndItWorksAsEver)
     EXPECT_EQ(MBR_OK, world.end(range));
 }
 
+// The cache of another device, which has no capture open, gives what it is asked for.
+struct OtherCache {
+    mbr_holder *holder = nullptr;
+    uint64_t bytes;
+
+    OtherCache(mbr_authority *authority, uint64_t has_bytes) : bytes(has_bytes)
+    {
+        mbr_holder_options options = {};
+        options.name = "other";
+        options.role = MBR_ROLE_CACHE;
+        options.allowance_bytes = MBR_NO_ALLOWANCE;
+        options.pressed = {[](void *self, const mbr_pressure *) -> uint64_t {
+                               return static_cast<OtherCache *>(self)->bytes;
+                           },
+            [](void *self, const mbr_pressure *, uint64_t wanted) {
+                auto *cache = static_cast<OtherCache *>(self);
+                mbr_refund(cache->holder, wanted);
+                cache->bytes -= wanted;
+            },
+            this};
+        EXPECT_EQ(MBR_OK, mbr_holder_create(authority, &options, &holder, nullptr));
+        EXPECT_EQ(MBR_OK, mbr_grant(holder, bytes, nullptr));
+        mbr_charge(holder, bytes);
+    }
+    ~OtherCache()
+    {
+        mbr_refund(holder, bytes);
+        EXPECT_EQ(MBR_OK, mbr_holder_destroy(holder, nullptr));
+    }
+};
+
+// What its own cache keeps cannot go meanwhile, and is not counted on.
+TEST(Capture, GrowthThatNeedsRoom_HasItFromCachesOfOtherDevices)
+{
+    CaptureWorld world(UINT64_MAX, 10 * kGranule);
+    OtherCache other(world.authority, 6 * kGranule);
+    mbr_range *former = world.reserve(8 * kGranule);
+    ASSERT_EQ(MBR_OK, world.grow(former, 0, 4 * kGranule));
+    ASSERT_EQ(MBR_OK, world.end(former));
+    mbr_range *wide = world.reserve(16 * kGranule, {2 * kGranule, 2 * kGranule, 0});
+    world.begin();
+    EXPECT_EQ(MBR_OK, world.grow(wide, 0, 6 * kGranule));
+    EXPECT_EQ(0u, other.bytes);
+    EXPECT_EQ(4 * kGranule, world.cached());
+    world.end_capture();
+    world.retire();
+    EXPECT_EQ(MBR_OK, world.end(wide));
+}
+
 // What stands already cannot be taken back meanwhile.
 TEST(Capture, BegunByWhoWatchesAGrowthThatMoves_LeavesAResidualUntilItEnds)
 {
