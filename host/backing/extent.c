@@ -46,9 +46,18 @@ void mbr_extent_move(mbr_backing *backing, mbr_extent *extent, mbr_extent_state 
         backing->held_bytes += extent->owned_bytes;
 }
 
+/* On whoever paid then: no user's coming or going changes that. */
+static bool is_marked(const mbr_extent *extent)
+{
+    mbr_extent_state state = state_of(extent);
+    return state == MBR_EXTENT_QUARANTINED || state == MBR_EXTENT_RETAINED;
+}
+
 /* A move between payers is a transfer, never a refund and a charge. */
 void mbr_extent_pay(mbr_extent *extent, mbr_holder *payer)
 {
+    if (is_marked(extent))
+        return;
     if (extent->payer != payer)
         mbr_transfer(extent->payer, payer, extent->owned_bytes);
     extent->payer = payer;
@@ -96,8 +105,8 @@ bool mbr_extent_settle_users(mbr_backing *backing, mbr_extent *extent)
     if (extent->slot_count == 0 && extent->keeps == NULL)
         return false;
     mbr_seal_note_locked(backing, extent);
-    if (state_of(extent) == MBR_EXTENT_QUARANTINED || state_of(extent) == MBR_EXTENT_RETAINED)
-        return true; /* marked on whoever paid then: no user's end changes that */
+    if (is_marked(extent))
+        return true;
     if (extent->slot_count == 0) {
         mbr_extent_move(backing, extent, MBR_EXTENT_HELD);
     } else if (extent->slot_count == 1) {

@@ -147,6 +147,30 @@ TEST(Quarantine, SharedExtentStuckAtOnePlace_GoesWhenItsOtherUsersAreGone)
     EXPECT_TRUE(world.agree());
 }
 
+// The source of a prefix has it still, and a prefix is made of it once more.
+TEST(Quarantine, SharedExtentStuckAtOnePlace_IsPaidByTheSameWhoeverKeepsItNext)
+{
+    World world;
+    mbr_range *source = world.reserve(8 * kGranule), *sharer = world.reserve(8 * kGranule);
+    ASSERT_EQ(MBR_OK, world.grow(source, 0, kGranule));
+    mbr_prefix *prefix = world.make_prefix(source, 0, kGranule);
+    ASSERT_EQ(MBR_OK, world.attach(prefix, sharer));
+    mbr_prefix_end(prefix);
+    refuse_next(&world, Slot::kUnmap);
+    ASSERT_EQ(MBR_OK, world.end(sharer));
+    world.fake.faults.clear();
+    mbr_prefix *again = world.make_prefix(source, 0, kGranule);
+    EXPECT_EQ(kGranule, world.charged(world.kv)); // where its mark is
+    EXPECT_EQ(0u, world.charged(world.prefix));
+    EXPECT_TRUE(world.agree());
+    ASSERT_EQ(MBR_OK, world.end(source));
+    mbr_prefix_end(again);
+    mbr_backing_trim(world.backing, 0);
+    EXPECT_EQ(0u, world.kept().quarantined_count);
+    EXPECT_EQ(0u, world.books().charged_bytes);
+    EXPECT_TRUE(world.agree());
+}
+
 TEST(Quarantine, SharedExtentStuckAtAllPlaces_GoesWithTheLastOfThem)
 {
     World world;
