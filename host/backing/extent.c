@@ -105,8 +105,11 @@ bool mbr_extent_settle_users(mbr_backing *backing, mbr_extent *extent)
     if (extent->slot_count == 0 && extent->keeps == NULL)
         return false;
     mbr_seal_note_locked(backing, extent);
-    if (is_marked(extent))
+    if (is_marked(extent)) { /* what is stuck with nobody left may be tried again now */
+        if (extent->keeps == NULL && extent->slot_count == extent->stuck_count)
+            mbr_backing_note_kept(backing);
         return true;
+    }
     if (extent->slot_count == 0) {
         mbr_extent_move(backing, extent, MBR_EXTENT_HELD);
     } else if (extent->slot_count == 1) {

@@ -198,6 +198,48 @@ TEST(Sched_Alias, AttachAgainstACapture_StrandsNoOthersPrefix)
     ExpectHolds(ExploreRandom(Make<AttachAgainstCapture>()));
 }
 
+// A part of a sharer is given back now, while a capture begins; the prefix and its source end long
+// after it.
+class SharersPartAgainstCapture : public PrefixScenario
+{
+  public:
+    explicit SharersPartAgainstCapture(Draw &draw) : PrefixScenario(draw, 0), source_(Reserve(4))
+    {
+        prefix_ = GrowAndMake(source_);
+        sharer_ = Share(prefix_);
+    }
+
+    std::vector<std::function<void()>> Bodies() override
+    {
+        return {[this] {
+                    mbr_range_decommit_result result = {};
+                    result.struct_size = sizeof(result);
+                    SCHED_REQUIRE(mbr_range_give_back(sharer_, 0, kShared * kGranule, true, nullptr,
+                                      0, &result, nullptr) == MBR_OK);
+                },
+            [this] { Capture(); }};
+    }
+
+  protected:
+    void EndOthers() override
+    {
+        mbr_prefix_end(prefix_);
+        EndNow(source_.range);
+        PrefixScenario::EndOthers();
+        EndNow(sharer_);
+    }
+
+  private:
+    Range source_;
+    mbr_prefix *prefix_ = nullptr;
+    mbr_range *sharer_ = nullptr;
+};
+
+TEST(Sched_Alias, SharersPartAgainstACapture_GoesWithTheLastUserOfItsExtents)
+{
+    ExpectHolds(ExploreRandom(Make<SharersPartAgainstCapture>()));
+}
+
 // A source that may only read what it shares: the prefix and the sharer end while it grows. Whoever
 // is last to look has to give the access back.
 class SealedSourceAgainstEnds : public PrefixScenario

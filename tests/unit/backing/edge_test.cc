@@ -348,7 +348,8 @@ TEST(Prefix, QuarantinedAtOnePlace_OtherUsersEndAndNobodyComesNew)
     world.fake.faults.clear();
     EXPECT_EQ(MBR_BUSY, attach(world, prefix, {second}));
     EXPECT_EQ(MBR_OK, world.end(first));
-    mbr_prefix_end(prefix);
+    world.fake.faults.push_back({Slot::kUnmap, world.fake.calls(Slot::kUnmap) + 1});
+    mbr_prefix_end(prefix); /* tried again, and refused */
     EXPECT_EQ(MBR_OK, world.end(second));
     EXPECT_EQ(kGranule, world.charged(world.prefix)); /* marked on whoever paid then */
     EXPECT_EQ(kGranule, world.books().quarantined_bytes);
