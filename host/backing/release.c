@@ -481,6 +481,17 @@ static void forget_range(mbr_range *range)
     mbr_range_make_spare(range);
 }
 
+/* But for those in which something is stuck. False: there was none. */
+static bool forget_ranges(mbr_backing *backing, const mbr_context *context)
+{
+    int editor;
+    mbr_range *range;
+    bool took = false;
+    for (; (range = take_retained_of(backing, context, &editor)) != NULL; took = true)
+        forget_range(range);
+    return took;
+}
+
 static mbr_eager_span *take_retained_span_of(mbr_backing *backing, const mbr_context *context)
 {
     mbr_eager_span *span;
@@ -505,18 +516,17 @@ static void forget_span(mbr_backing *backing, mbr_eager_span *span)
 
 void mbr_backing_confirm_lost(mbr_backing *backing, const mbr_context *context)
 {
-    int editor;
     mbr_eager_span *span;
     while ((span = take_retained_span_of(backing, context)) != NULL)
         forget_span(backing, span);
     mbr_backing_forget_fills(backing, context);
     bool has_ended = mbr_backing_device(backing) == MBR_DEVICE_HAS_ENDED;
-    if (has_ended) /* which calls nobody then; a range in which nothing is stuck any more is taken
-                    */
-        mbr_backing_retry_quarantined(backing);
-    mbr_range *range;
-    while ((range = take_retained_of(backing, context, &editor)) != NULL)
-        forget_range(range);
+    bool took;
+    do { /* what is stuck goes with the extent's last other user, and then its range does */
+        if (has_ended) /* which calls nobody then */
+            mbr_backing_retry_quarantined(backing);
+        took = forget_ranges(backing, context);
+    } while (has_ended && took);
     if (has_ended)
         mbr_backing_empty_cache(backing);
 }

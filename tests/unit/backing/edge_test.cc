@@ -408,6 +408,28 @@ TEST(Loss, ExtentWithAUserThatHasNotEnded_IsNotYetRetained)
     world.fake.forget_all();
 }
 
+/* One place of it is found lost as it is unmapped, the other is lost with its range. */
+TEST(Loss, SharedExtentStuckInOneRange_IsForgottenInBothWithTheConfirmation)
+{
+    Used world;
+    mbr_range *source = world.reserve(8 * kGranule), *sharer = world.reserve(8 * kGranule);
+    ASSERT_EQ(MBR_OK, world.grow(source, 0, kGranule));
+    mbr_prefix *prefix = keep(world, {{source, 0, 0, kGranule}}, world.kv);
+    ASSERT_EQ(MBR_OK, attach(world, prefix, {sharer}));
+    ASSERT_EQ(MBR_OK, world.grow(sharer, kGranule, kGranule));
+    mbr_prefix_end(prefix);
+    world.fake.faults = {{Slot::kUnmap, 1, FaultKind::kRefuse, MBR_DEVICE_LOST}};
+    mbr_range_decommit_result result = {};
+    result.struct_size = sizeof(result);
+    ASSERT_EQ(MBR_OK, mbr_range_give_back(sharer, 0, kGranule, true, nullptr, 0, &result, nullptr));
+    mbr_context_lose(world.context);
+    EXPECT_EQ(MBR_OK, world.end(source));
+    EXPECT_EQ(MBR_OK, world.end(sharer));
+    EXPECT_EQ(1u, world.kept().quarantined_count);
+    confirm(world);
+    EXPECT_EQ(nullptr, world.addresses.root);
+}
+
 /* ---- A plugin that lies (rules 5 and 24) */
 
 TEST(PortLies, EveryPairThatTheContractForbids_IsWithheldAndCharged)
