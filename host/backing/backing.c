@@ -186,6 +186,11 @@ static void free_list(mbr_backing *backing, mbr_range *head)
     }
 }
 
+uint64_t mbr_backing_ending_count(const mbr_backing *backing)
+{
+    return atomic_load_explicit(&backing->ending_count, memory_order_acquire);
+}
+
 mbr_status mbr_backing_destroy(mbr_backing *backing, mbr_error *error)
 {
     mbr_lock_take(&backing->lock);

@@ -116,6 +116,10 @@ void mbr_backing_add_user(mbr_backing *backing, mbr_backing_user *user);
  */
 void mbr_backing_remove_user(mbr_backing *backing, mbr_backing_user *user);
 
+/* Ends of ranges that wait in a queue, or are carried out: while there are some it cannot be
+ * destroyed. */
+uint64_t mbr_backing_ending_count(const mbr_backing *backing);
+
 /* The end of a lost context is confirmed from outside (mbr_context_confirm_end): what was retained
  * for it is refunded, once. What is retained for it later is refunded at once. */
 void mbr_backing_confirm_lost(mbr_backing *backing, const mbr_context *context);

@@ -235,6 +235,8 @@ struct mbr_backing {
     uint64_t withheld_span_bytes;
     uint64_t extent_count, live_count, cached_count, prefix_count, span_count;
     uint64_t quarantined_count, retained_bytes;
+    _Atomic uint64_t ending_count; /* ends of ranges that wait or are under way, and decommits that
+                                    * are */
 };
 
 /* ---- backing.c ------------------------------------------------------------------------------ */

@@ -150,6 +150,12 @@ static void end_range(mbr_range *range, mbr_settled how)
         end_released(range);
 }
 
+/* The last that who ends something does with the backing: it may be gone then. */
+static void end_done(mbr_backing *backing, uint64_t count)
+{
+    atomic_fetch_sub_explicit(&backing->ending_count, count, memory_order_release);
+}
+
 static void settle_end(mbr_deferred *entry, mbr_settled how)
 {
     mbr_range *range = (mbr_range *)((char *)entry - offsetof(mbr_range, deferred));
@@ -159,8 +165,10 @@ static void settle_end(mbr_deferred *entry, mbr_settled how)
     range->end_waits = waits;
     range->end_how = how;
     mbr_lock_drop(&backing->lock);
-    if (!waits)
-        end_range(range, how);
+    if (waits)
+        return;
+    end_range(range, how);
+    end_done(backing, 1);
 }
 
 /* Takes the range from its user: no new work. */
@@ -172,6 +180,7 @@ static mbr_status take_for_end_locked(mbr_range *range, mbr_error *error)
     if (status != MBR_OK)
         return status;
     range->ended = true;
+    atomic_fetch_add_explicit(&range->backing->ending_count, 1, memory_order_relaxed);
     range->deferred.bytes = range->committed_bytes + range->alias_bytes;
     range->deferred.settle = settle_end;
     range->deferred.graphs = range->graphs;
@@ -224,6 +233,8 @@ mbr_status mbr_range_end(
         settle_end_now(range);
     else
         mbr_backing_look_again(backing); /* others did not look into what was edited */
+    if (status != MBR_OK && !is_lost)
+        end_done(backing, 1);
     return is_lost ? MBR_OK : status;
 }
 
@@ -274,6 +285,8 @@ static void settle_leave(mbr_deferred *entry, mbr_settled how)
     mbr_range *range = leave->range;
     mbr_backing *backing = range->backing;
     bool lost = how == MBR_SETTLED_LOST && !backing->mechanism->releasable_after_loss;
+    /* Once the range needs it no more, another thread may end that. */
+    atomic_fetch_add_explicit(&backing->ending_count, 1, memory_order_relaxed);
     lost = lost || mbr_range_is_lost(range); /* also what was done before: no unmap any more */
     mbr_lock_take(&backing->lock);
     mbr_range_await_editor(backing, range); /* a plan looks at what leaves */
@@ -291,6 +304,7 @@ static void settle_leave(mbr_deferred *entry, mbr_settled how)
     else
         mbr_backing_keep_watermark(backing);
     mbr_backing_look_again(backing);
+    end_done(backing, ends ? 2 : 1); /* the range's, too */
 }
 
 static uint64_t usable_bytes(const mbr_range *range, uint64_t offset, uint64_t bytes)

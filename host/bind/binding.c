@@ -372,12 +372,16 @@ static mbr_status check_unused(
 {
     mbr_lock_take(&manager->lock);
     uint64_t live = record->range_count + record->prefix_count;
+    bool is_last = record->backing->binding_count == 1; /* the backing ends with it */
     mbr_lock_drop(&manager->lock);
     mbr_arena_figures figures;
     mbr_arena_read(record->arena, &figures);
+    if (is_last)
+        figures.queued_count += mbr_backing_ending_count(record->backing->backing);
     if (live + figures.live_count + figures.queued_count + figures.quarantined_count != 0)
         return mbr_fail(error, MBR_IN_USE,
-            "%llu ranges or prefixes and %llu allocations live, %llu are queued, %llu lost with "
+            "%llu ranges or prefixes and %llu allocations live, %llu are queued, "
+            "%llu lost with "
             "their device or abandoned; release them and drain the EP, or confirm its end "
             "(mbr_ep_destroy)",
             (unsigned long long)live, (unsigned long long)figures.live_count,
