@@ -3,6 +3,7 @@
 // written where the client's own call finds them.
 #include "tests/gpu/world.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>

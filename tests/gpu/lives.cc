@@ -1,4 +1,4 @@
-// Sequences that begin, grow and end while kernels work on them. Nobody waits for a stream: whether
+// Sequences that begin, grow and end while kernels work on them. No end waits for a stream: whether
 // memory was given to somebody else too early, kernels say that read every byte before it is let
 // go.
 #include "tests/gpu/world.h"

@@ -16,7 +16,8 @@ import unittest
 
 ROOT = os.getcwd()
 PACKED = {"membrane": "tools/membrane", "membrane-check": "tools/membrane-check",
-          "contract": "tests/standin/contract", "end_to_end": "tests/gpu/end_to_end", "transcript.txt": "tests/standin/transcript.txt",
+          "contract": "tests/standin/contract", "end_to_end": "tests/gpu/end_to_end",
+          "transcript.txt": "tests/standin/transcript.txt",
           "run": "tools/gpu/run",
           "plugins/libmembrane-cuda.so": "plugins/cuda/libmembrane-cuda.so",
           "plugins/libmembrane-hip.so": "plugins/hip/libmembrane-hip.so",
@@ -123,7 +124,7 @@ class RunTest(unittest.TestCase):
             self.assertEqual("not run", step["status"])
             self.assertRegex(step["reason"], "one GPU|not installed")
 
-    def test_EndToEnd_NoneIsSkippedAndEachIsOfOneStep(self):
+    def test_EndToEnd_SkippedTestIsAFailure_TwoDevicesHasTests(self):
         code, said, wrong = self.folder.run("--only", "two_devices", STANDIN_DEVICES="2")
         self.assertEqual(0, code, said + wrong)
         self.assertTrue(self.folder.steps()["two_devices"]["tests"])

@@ -1,6 +1,6 @@
 #!/bin/bash
 # The whole contract table over the stand-in, with the options that a driver is most like and with others:
-# contract_test.sh CONTRACT LIBRARY RECORDED_PY TRANSCRIPT [TRANSCRIPT_OF_TWO]
+# contract_test.sh CONTRACT LIBRARY RECORDED_PY TRANSCRIPT TRANSCRIPT_OF_TWO
 set -u
 # Rows with a process of their own are many: none of them need wait for reports at its end.
 export TSAN_OPTIONS="${TSAN_OPTIONS:-} atexit_sleep_ms=0"
@@ -25,7 +25,7 @@ contract=$1
 library=$2
 compare=$3
 recorded=$4
-recorded_of_two=${5:-}
+recorded_of_two=$5
 table STANDIN_CONTENT=poison || exit 1
 rows=$(wc -l <"$TEST_TMPDIR/transcript")
 [ "$rows" -ge 170 ] || { echo "only $rows rows ran"; exit 1; }
@@ -35,9 +35,7 @@ two=$TEST_TMPDIR/two
 STANDIN_DEVICES=2 "$contract" --library "$library" --only two. --transcript "$two.txt" --json "$two.json" || exit 1
 rows_of_two=$(wc -l <"$two.txt")
 [ "$rows_of_two" -ge 18 ] || { echo "only $rows_of_two rows of two devices ran"; exit 1; }
-[ -n "$recorded_of_two" ] || echo "not compared with two cards, which no transcript.two.txt is of: on a machine with" \
-    "two, 'contract --only two. --transcript transcript.two.txt' writes it; the stand-in's own takes its place"
-held "$two.json" "$rows_of_two" "${recorded_of_two:-$two.txt}" two.event
+held "$two.json" "$rows_of_two" "$recorded_of_two" two.event
 asked=$("$contract" --library "$library" --only two. --json "$two.json")
 [[ $asked == *"two.list "*": not asked, this machine has one device"*"0 as expected"* ]] || { echo "$asked"; exit 1; }
 grep -q '"two.list .*": "this machine has one device"' "$two.json" || { cat "$two.json"; exit 1; }

@@ -231,13 +231,17 @@ uint64_t mbr_paged_give(mbr_paged *store, uint64_t wanted_bytes)
 {
     if (is_held(store))
         return 0;
+    uint64_t page_count, room_bytes = saved_room_bytes(store);
+    mbr_status status = MBR_OK;
     mbr_lock_take(&store->lock);
     uint64_t bytes = give_empty_locked(store, wanted_bytes);
-    mbr_status status = store->saves_elsewhere ? MBR_OK : MBR_UNSUPPORTED;
-    while (status == MBR_OK && bytes < wanted_bytes) {
+    bool frees_extent = yield_locked(store, room_bytes) != 0;
+    first_staying_locked(store, room_bytes, &page_count);
+    while (frees_extent && status == MBR_OK && bytes < wanted_bytes) {
         mbr_paged_record *record = next_yielding_locked(store);
-        if (record == NULL)
+        if (record == NULL || record->exclusive_count > page_count)
             break;
+        page_count -= record->exclusive_count;
         status = preempt_locked(store, record, NULL, NULL);
         bytes += give_empty_locked(store, wanted_bytes - bytes);
     }

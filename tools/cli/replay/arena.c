@@ -77,6 +77,8 @@ mbr_status replay_arena_close(replay_arena *arena, mbr_error *error)
         arena->holder.value = 0;
     if (status == MBR_OK && arena->authority.value != 0)
         status = mbr_manager_destroy_authority(manager, arena->authority, error);
+    if (status == MBR_OK)
+        arena->authority.value = 0;
     if (status == MBR_OK && arena->mechanism.value != 0)
         status = mbr_manager_close_mechanism(manager, arena->mechanism, error);
     if (status == MBR_OK)
