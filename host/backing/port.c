@@ -546,8 +546,9 @@ mbr_status mbr_port_allocate(mbr_port *port, uint64_t bytes, uint64_t align_byte
     if (status == MBR_OK)
         answer->owned_bytes = take_owned(port, said.outcome.newly_owned_bytes, max_owned_bytes);
     if (status == MBR_OK || is_left(answer)) {
+        answer->mapped_bytes = answer->owned_bytes;
         add_count(&port->allocation_count, 1);
-        add_count(&port->mapped_bytes, answer->owned_bytes);
+        add_count(&port->mapped_bytes, answer->mapped_bytes);
     }
     add_count(&port->owned_bytes, answer->owned_bytes);
     return status;

@@ -93,7 +93,7 @@ static void withhold_span(mbr_backing *backing, mbr_eager_span *record, const mb
     mbr_lock_take(&backing->lock);
     DL_APPEND(backing->withheld_spans, record);
     mbr_lock_drop(&backing->lock);
-    if (refused->gated) {
+    if (mbr_answer_keeps(refused)) {
         mbr_backing_note_kept(backing);
         mbr_backing_look_again(backing);
     }
@@ -104,6 +104,7 @@ static void withhold_span(mbr_backing *backing, mbr_eager_span *record, const mb
 static void end_residual(mbr_backing *backing, mbr_span *span, const mbr_answer *left)
 {
     if (left->quarantined || left->address == 0) {
+        mbr_mapped_add(backing->cache, left->mapped_bytes);
         withhold(backing, left->owned_bytes);
         return;
     }
@@ -264,7 +265,7 @@ static void give_eager(mbr_backing *backing, const mbr_span *span)
         mbr_heap_release(backing->heap, span->record);
         return;
     }
-    if (!answer.gated)
+    if (!mbr_answer_keeps(&answer))
         mbr_authority_note_violation(backing->authority);
     withhold_span(backing, span->record, &answer);
 }
