@@ -274,41 +274,6 @@ TEST(Manager, ReleasesThatAreQueued_HoldEverythingBelowThemOpen)
     EXPECT_EQ(MBR_OK, world.drain());
 }
 
-TEST(Manager, ReleaseOfTheOnlyRangeThatIsQueued_HoldsItsBindingOpen)
-{
-    HostWorld world;
-    Gate gate(world);
-    auto range = world.reserve(8 * kMiB);
-    ASSERT_EQ(MBR_OK, world.grow(range.range, 0, kMiB));
-    ASSERT_EQ(MBR_OK, world.release(range.range, false));
-    EXPECT_EQ(MBR_IN_USE, mbr_manager_unbind(world.manager, world.binding, &world.error));
-    EXPECT_NE(std::string(world.error.text).find("1 are queued"), std::string::npos);
-    gate.open();
-    EXPECT_EQ(MBR_OK, world.drain());
-    EXPECT_TRUE(world.clean());
-}
-
-// A decommit is queued, and then the end of its range, which waits for it.
-TEST(Manager, ReleaseThatWaitsForADecommit_HoldsItsBindingOpen)
-{
-    HostWorld world;
-    Gate gate(world);
-    auto range = world.reserve(8 * kMiB);
-    ASSERT_EQ(MBR_OK, world.grow(range.range, 0, 8 * kMiB));
-    auto part = sized<mbr_range_release_request>();
-    part.piece = {range.range, 0, 8 * kMiB};
-    part.streams = &world.stream;
-    part.stream_count = 1;
-    auto result = sized<mbr_range_decommit_result>();
-    ASSERT_EQ(MBR_OK, mbr_range_decommit(world.manager, &part, &result, &world.error));
-    ASSERT_EQ(8 * kMiB, result.decommitted_bytes);
-    ASSERT_EQ(MBR_OK, world.release(range.range, true));
-    EXPECT_EQ(MBR_IN_USE, mbr_manager_unbind(world.manager, world.binding, &world.error));
-    gate.open();
-    EXPECT_EQ(MBR_OK, world.drain());
-    EXPECT_TRUE(world.clean());
-}
-
 // Who frees at once what was given again knows of his own work alone.
 TEST(Manager, GivenAgainAndFreedNow_GoesToOthersAfterTheOldWork)
 {

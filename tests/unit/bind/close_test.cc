@@ -1,5 +1,6 @@
 /* Rule 25 for instances: however many threads close one mechanism, the plugin's quiesce and close
- * are called by one of them alone. And what a leak keeps from being closed: nothing. */
+ * are called by one of them alone. And what keeps from being closed: a leak nothing, a release that
+ * waits in the queue what it is of. */
 #include "tests/support/faulty/faults.h"
 #include "tests/unit/bind/host_world.h"
 #include "tests/unit/loader/specimen.h"
@@ -10,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <dlfcn.h>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -204,6 +206,41 @@ TEST(Close, AfterALeakUnderAnAuthorityThatMeasures_EverythingButTheAuthorityClos
     world.holder = first_holder;
     world.binding = first_binding;
 } /* the world's end closes the mechanism, the plugin and the manager */
+
+TEST(Close, ReleaseOfTheOnlyRangeThatIsQueued_HoldsItsBindingOpen)
+{
+    HostWorld world;
+    Gate gate(world);
+    auto range = world.reserve(8 * kMiB);
+    ASSERT_EQ(MBR_OK, world.grow(range.range, 0, kMiB));
+    ASSERT_EQ(MBR_OK, world.release(range.range, false));
+    EXPECT_EQ(MBR_IN_USE, mbr_manager_unbind(world.manager, world.binding, &world.error));
+    EXPECT_NE(std::string(world.error.text).find("1 are queued"), std::string::npos);
+    gate.open();
+    EXPECT_EQ(MBR_OK, world.drain());
+    EXPECT_TRUE(world.clean());
+}
+
+// A decommit is queued, and then the end of its range, which waits for it.
+TEST(Close, ReleaseThatWaitsForADecommit_HoldsItsBindingOpen)
+{
+    HostWorld world;
+    Gate gate(world);
+    auto range = world.reserve(8 * kMiB);
+    ASSERT_EQ(MBR_OK, world.grow(range.range, 0, 8 * kMiB));
+    auto part = sized<mbr_range_release_request>();
+    part.piece = {range.range, 0, 8 * kMiB};
+    part.streams = &world.stream;
+    part.stream_count = 1;
+    auto result = sized<mbr_range_decommit_result>();
+    ASSERT_EQ(MBR_OK, mbr_range_decommit(world.manager, &part, &result, &world.error));
+    ASSERT_EQ(8 * kMiB, result.decommitted_bytes);
+    ASSERT_EQ(MBR_OK, world.release(range.range, true));
+    EXPECT_EQ(MBR_IN_USE, mbr_manager_unbind(world.manager, world.binding, &world.error));
+    gate.open();
+    EXPECT_EQ(MBR_OK, world.drain());
+    EXPECT_TRUE(world.clean());
+}
 
 } // namespace
 } // namespace membrane
