@@ -273,7 +273,7 @@ static bool note_fill(mbr_range *range, uint64_t stream_id)
 static void settle_fills(mbr_growth_run *run)
 {
     mbr_plan *plan = &run->plan;
-    bool waits = run->options->stream_id != 0, asked = false;
+    bool waits = run->options->stream_id != 0, asked = false, is_kept = false;
     for (uint64_t i = 0; i < plan->item_count && waits; i++) {
         mbr_plan_item *item = &plan->items[i];
         if (!item->filled)
@@ -284,8 +284,7 @@ static void settle_fills(mbr_growth_run *run)
                 item->range->context, run->options->stream_id, deadline, NULL);
             if (status == MBR_OK)
                 return;
-            if (status == MBR_BUSY)
-                mbr_backing_note_kept(run->backing);
+            is_kept = status == MBR_BUSY;
             asked = true;
         }
         item->extent->content = MBR_CONTENT_UNDEFINED; /* a loss may take the fill along (I21) */
@@ -295,6 +294,8 @@ static void settle_fills(mbr_growth_run *run)
         else if (item->source == MBR_SOURCE_PARKED || item->source == MBR_SOURCE_LEAVING)
             strand_parked(run, item, may_retry);
     }
+    if (is_kept) /* last: who looks before would see nothing of it, and take the note along */
+        mbr_backing_note_kept(run->backing);
 }
 
 /* An extent that was made for nothing. While a capture is open nothing is destroyed: the cache

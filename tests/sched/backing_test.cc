@@ -229,6 +229,66 @@ TEST(Sched_Backing, EndAgainstACapture_TakesNothingAwayWhileItIsOpen)
     ExpectHolds(ExploreRandom(Make<EndAgainstCapture>()));
 }
 
+// A growth has work behind it as it fails in a capture, which forbids to wait for the work and to
+// unmap. The work is done: once the capture has ended nothing waits for a trim.
+class UndoAgainstCapturesEnd : public BackingScenario
+{
+  public:
+    explicit UndoAgainstCapturesEnd(Draw &draw) : BackingScenario(draw), range_(Reserve(2)) {}
+
+    std::vector<std::function<void()>> Bodies() override
+    {
+        return {[this] { FailToGrow(); },
+            [this] {
+                begun_.Await();
+                EndCapture();
+            }};
+    }
+
+  protected:
+    void EndOthers() override
+    {
+        mbr_backing_figures kept = {};
+        mbr_backing_read(backing_, &kept);
+        SCHED_REQUIRE(kept.quarantined_count == 0, "something is quarantined");
+        SCHED_REQUIRE(mbr_range_end(range_.range, true, nullptr, 0, nullptr) == MBR_OK);
+    }
+
+  private:
+    static mbr_status Stand(void *self, uint64_t, uint64_t, bool *has_enqueued)
+    {
+        auto *scenario = static_cast<UndoAgainstCapturesEnd *>(self);
+        scenario->BeginCapture();
+        scenario->begun_.Open();
+        *has_enqueued = true;
+        return MBR_NOT_READY;
+    }
+
+    void FailToGrow()
+    {
+        mbr_growth_watch watch = {2 * kGranule, Stand, this};
+        mbr_range_part part = {range_.range, 0, 0, 2 * kGranule};
+        mbr_grow_options options = {};
+        options.holder = holder_;
+        options.stream_id = IdOf(0);
+        options.parts = &part;
+        options.part_count = 1;
+        options.watch = &watch;
+        mbr_range_grow_result result = {};
+        result.struct_size = sizeof(result);
+        mbr_status status = mbr_backing_grow(backing_, &options, &result, nullptr);
+        SCHED_REQUIRE(status == MBR_NOT_READY || status == MBR_RESIDUAL, "status %d", status);
+    }
+
+    Range range_;
+    Gate begun_;
+};
+
+TEST(Sched_Backing, UndoAgainstTheEndOfACapture_LeavesNothingQuarantined)
+{
+    ExpectHolds(ExploreRandom(Make<UndoAgainstCapturesEnd>()));
+}
+
 // Plain allocations over spans of the backing: blocks go through the queue, threads' caches, slabs,
 // parked and pooled extents, while others trim both or confirm a loss.
 class FreeAgainstTrim : public BackingScenario

@@ -268,19 +268,29 @@ void BackingScenario::Reap(int times)
         mbr_context_reap(ep_.context, true);
 }
 
-// Whoever ends the capture catches up, as mbr_ep_capture_end does.
-void BackingScenario::Capture()
+void BackingScenario::BeginCapture()
 {
     SCHED_REQUIRE(
         mbr_context_begin_capture(ep_.context, IdOf(1), kForever, &graph_, nullptr) == MBR_OK);
     memory_.open_captures++;
-    for (int i = 0; i < 8; i++) // long enough for somebody to come in
-        SCHED_CALLBACK_POINT();
+}
+
+// Whoever ends the capture catches up, as mbr_ep_capture_end does.
+void BackingScenario::EndCapture()
+{
     memory_.open_captures--;
     mbr_graph *ended = nullptr;
     SCHED_REQUIRE(mbr_context_end_capture(ep_.context, IdOf(1), &ended, nullptr) == MBR_OK);
     mbr_backing_catch_up(backing_);
     SCHED_REQUIRE(mbr_context_retire_graph(ep_.context, &graph_, nullptr, 0, nullptr) == MBR_OK);
+}
+
+void BackingScenario::Capture()
+{
+    BeginCapture();
+    for (int i = 0; i < 8; i++) // long enough for somebody to come in
+        SCHED_CALLBACK_POINT();
+    EndCapture();
 }
 
 void BackingScenario::ConfirmEnd()

@@ -80,6 +80,8 @@ class BackingScenario : public EpScenario
     void Trim() { mbr_backing_trim(backing_, 0); }
     // A capture from its beginning to its end, and its graph's.
     void Capture();
+    void BeginCapture();
+    void EndCapture();
     // As mbr_ep_destroy does for a lost EP.
     virtual void ConfirmEnd();
 
