@@ -176,7 +176,7 @@ uint64_t mbr_backing_trim(mbr_backing *backing, uint64_t keep_bytes)
 {
     uint64_t released = mbr_backing_retry_quarantined(backing);
     mbr_alias_catch_up(backing);
-    mbr_seal_catch_up(backing);
+    mbr_backing_look_again(backing); /* others did not look into what was edited */
     if (keep_bytes == 0)
         released += evict(backing, UINT64_MAX, NULL, MBR_EVICT_ALL);
     return released + trim(backing, keep_bytes, MBR_EVICT_ALL);
@@ -186,7 +186,7 @@ void mbr_backing_catch_up(mbr_backing *backing)
 {
     mbr_backing_retry_quarantined(backing);
     mbr_alias_catch_up(backing);
-    mbr_seal_catch_up(backing);
+    mbr_backing_look_again(backing); /* others did not look into what was edited */
     mbr_backing_keep_watermark(backing);
 }
 

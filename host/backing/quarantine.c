@@ -298,16 +298,25 @@ uint64_t mbr_backing_retry_quarantined(mbr_backing *backing)
     return released_bytes;
 }
 
-/* ---- What captures keep ---------------------------------------------------------------------- */
+/* ---- What captures and losses keep ----------------------------------------------------------- */
 
 void mbr_backing_note_kept(mbr_backing *backing)
 {
     atomic_store_explicit(&backing->has_kept, true, memory_order_relaxed);
 }
 
+static bool retry_kept(mbr_backing *backing)
+{
+    bool tries = atomic_load_explicit(&backing->has_kept, memory_order_relaxed);
+    if (tries)
+        mbr_backing_retry_quarantined(backing);
+    return tries;
+}
+
 void mbr_backing_look_again(mbr_backing *backing)
 {
-    if (atomic_load_explicit(&backing->has_kept, memory_order_relaxed))
-        mbr_backing_retry_quarantined(backing);
+    retry_kept(backing);
     mbr_seal_catch_up(backing);
+    if (retry_kept(backing)) /* others did not look into what was edited */
+        mbr_seal_catch_up(backing);
 }

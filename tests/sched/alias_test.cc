@@ -291,6 +291,58 @@ TEST(Sched_Alias, SealedSourceAgainstTheEndsOfOthers_IsWritableInTheEnd)
     ExpectHolds(ExploreRandom(Make<SealedSourceAgainstEnds>()));
 }
 
+// The prefix of a sealed source ends, which opens its places, while the end of a capture gives back
+// what a growth of the source has left.
+class SealedSourceAgainstCapturesEnd : public PrefixScenario
+{
+  public:
+    explicit SealedSourceAgainstCapturesEnd(Draw &draw) : PrefixScenario(draw), source_(Reserve(4))
+    {
+        prefix_ = GrowAndMake(source_);
+        SCHED_REQUIRE(mbr_prefix_seal(prefix_, nullptr) == MBR_OK);
+        BeginCapture();
+        FailToGrow();
+    }
+
+    std::vector<std::function<void()>> Bodies() override
+    {
+        return {[this] { mbr_prefix_end(prefix_); }, [this] { EndCapture(); }};
+    }
+
+  protected:
+    void EndOthers() override
+    {
+        for (uint64_t i = 0; i < kShared; i++)
+            SCHED_REQUIRE(
+                memory_.access_at(source_.address + i * kGranule) == MBR_ACCESS_READ_WRITE,
+                "extent %" PRIu64 " is read-only", i);
+        PrefixScenario::EndOthers();
+        EndNow(source_.range);
+    }
+
+  private:
+    void FailToGrow()
+    {
+        mbr_range_part part = {source_.range, 0, kShared * kGranule, kGranule};
+        mbr_grow_options options = {};
+        options.holder = holder_;
+        options.parts = &part;
+        options.part_count = 1;
+        options.publish = [](void *) -> mbr_status { return MBR_NOT_READY; };
+        mbr_range_grow_result result = {};
+        result.struct_size = sizeof(result);
+        SCHED_REQUIRE(mbr_backing_grow(backing_, &options, &result, nullptr) == MBR_RESIDUAL);
+    }
+
+    Range source_;
+    mbr_prefix *prefix_ = nullptr;
+};
+
+TEST(Sched_Alias, SealedSourceAgainstTheEndOfACapture_IsOpenAndLeavesNothingQuarantined)
+{
+    ExpectHolds(ExploreRandom(Make<SealedSourceAgainstCapturesEnd>()));
+}
+
 // A prefix is protected while the end of its source is refused: the source stays, and is read-only.
 class SealAgainstARefusedEnd : public PrefixScenario
 {
