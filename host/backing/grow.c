@@ -207,8 +207,8 @@ static bool make_room(mbr_growth_run *run, uint64_t short_bytes)
     return gave || others != 0;
 }
 
-/* After a failed attempt: whether another plan may do. */
-static bool may_again(mbr_growth_run *run, uint64_t short_bytes)
+/* After a failed attempt. False: no other plan would do. */
+static bool try_prepare_another(mbr_growth_run *run, uint64_t short_bytes)
 {
     if (run->met_capture) /* it creates what may not be moved now */
         return run->residual_bytes == 0;
@@ -221,7 +221,7 @@ static mbr_status attempt_under_pressure(mbr_growth_run *run, mbr_range_grow_res
         uint64_t short_bytes;
         run->met_capture = false;
         mbr_status status = attempt(run, result, &short_bytes);
-        if (status == MBR_OK || !may_again(run, short_bytes))
+        if (status == MBR_OK || !try_prepare_another(run, short_bytes))
             return status;
         if (!run->planned) {
             mbr_plan_sources(&run->plan);
