@@ -103,6 +103,7 @@ class Model
     void put(Range *range, size_t unit)
     {
         range->units[unit].block->seed = ++seed_;
+        world_.await(world_.native); /* a sleep that came too late may still copy from there */
         world_.put(at(*range, unit), SleepWorld::pattern(kUnit, seed_));
     }
 
