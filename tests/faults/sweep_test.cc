@@ -138,25 +138,6 @@ Counts Discover(const scenario &one, std::string *failure)
     return counts;
 }
 
-// Of this plugin.
-std::string Target()
-{
-    const char *target = std::getenv("TEST_TARGET");
-    return target != nullptr ? target : "//tests/faults:sweep_test";
-}
-
-bool Expect(const scenario &one, const std::vector<fault_plan> &plans)
-{
-    std::string failure = Play(one, plans);
-    if (plans.size() == 1 && failure.empty() && fault_met_count() == 0)
-        failure = "the fault was not met";
-    if (failure.empty())
-        return true;
-    ADD_FAILURE() << failure << "\nreplay: bazel test " << Target()
-                  << " --test_output=all --test_env=MEMBRANE_FAULT=" << Describe(one, plans);
-    return false;
-}
-
 // ---- Golden counts
 
 using Golden = std::map<std::string, std::map<std::string, uint64_t>>; // scenario, kind
@@ -209,6 +190,39 @@ void ExpectGolden(const scenario &one, const Counts &counts)
             << " is called less often than golden.txt says; if that is meant, write it anew: "
             << "tests/faults/golden.sh";
     }
+}
+
+// ---- One fault
+
+// Whether every run has this call. A call beyond those may be due to where the system put memory: a
+// further leaf of the address map, where a span lies across two.
+bool IsInEachRun(const scenario &one, const fault_plan &plan)
+{
+    auto named = ReadGolden().find(one.name);
+    if (named == ReadGolden().end())
+        return true;
+    auto counted = named->second.find(fault_kind_name(plan.kind));
+    return counted == named->second.end() || plan.ordinal <= counted->second;
+}
+
+// Of this plugin.
+std::string Target()
+{
+    const char *target = std::getenv("TEST_TARGET");
+    return target != nullptr ? target : "//tests/faults:sweep_test";
+}
+
+bool Expect(const scenario &one, const std::vector<fault_plan> &plans)
+{
+    std::string failure = Play(one, plans);
+    if (plans.size() == 1 && failure.empty() && fault_met_count() == 0 &&
+        IsInEachRun(one, plans[0]))
+        failure = "the fault was not met";
+    if (failure.empty())
+        return true;
+    ADD_FAILURE() << failure << "\nreplay: bazel test " << Target()
+                  << " --test_output=all --test_env=MEMBRANE_FAULT=" << Describe(one, plans);
+    return false;
 }
 
 // ---- The sweep
